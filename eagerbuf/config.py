@@ -1,0 +1,207 @@
+"""EngineConfig: the resolved engine settings that the sizing of the input buffers depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from operator import index
+from typing import Any
+
+from eagerbuf.columns import where
+
+
+class Layout:
+    """What follows from the settings, for one configuration or for a column of each field.
+
+    Source: SGLang 0.5.14, `require_mlp_sync` (srt/utils/common.py), `get_cp_padding_align_size`
+    (srt/layers/utils/cp_utils.py) and the attention parallel sizes.
+    """
+
+    chunked_prefill_size: Any
+    max_total_num_tokens: Any
+    context_len: Any
+    tp_size: Any
+    pp_size: Any
+    dp_size: Any
+    attn_cp_size: Any
+    cp_zigzag: Any
+    enable_dp_attention: Any
+    enable_dynamic_chunking: Any
+    admits_whole_prompts: Any
+    disable_attn_tp_gather: Any
+    moe_a2a_backend: Any
+    moe_dense_tp_size: Any
+
+    @property
+    def attn_dp_size(self) -> Any:
+        """Attention DP ranks: `dp_size` under DP attention, else 1 (plain `--dp` makes replicas)."""
+        return where(self.enable_dp_attention, self.dp_size, 1)
+
+    @property
+    def attn_tp_size(self) -> Any:
+        """Ranks that share one attention layer: tp_size // attention DP // attention CP."""
+        return self.tp_size // self.attn_dp_size // self.attn_cp_size
+
+    @property
+    def cp_align_size(self) -> Any:
+        """Token alignment of context parallelism: 2 * attn_cp_size for zigzag, else attn_cp_size."""
+        return where(self.cp_zigzag, 2 * self.attn_cp_size, self.attn_cp_size)
+
+    @property
+    def require_mlp_sync(self) -> Any:
+        """Whether the scheduler pads every batch so that all ranks of the MLP agree on its size."""
+        gathers = (self.moe_a2a_backend != "none") | (given(self.moe_dense_tp_size) > 0)
+        return self.enable_dp_attention | (negate(self.disable_attn_tp_gather) & gathers)
+
+    @property
+    def chunk(self) -> Any:
+        """`chunked_prefill_size` in tokens, 0 where chunking is off (None or <= 0)."""
+        size = given(self.chunked_prefill_size)
+        return where(size > 0, size, 0)
+
+    @property
+    def scheduler_chunk(self) -> Any:
+        """The chunk the scheduler works with: 0 too where it admits prompts whole."""
+        return where(self.admits_whole_prompts, 0, self.chunk)
+
+    @property
+    def pp_dynamic_chunking(self) -> Any:
+        """Whether the latency profiler runs at start-up: dynamic chunking and more than one stage."""
+        return self.enable_dynamic_chunking & (self.pp_size > 1)
+
+
+def given(value: Any) -> Any:
+    """An optional number, 0 where it is not given (columns hold 0 there already)."""
+    return 0 if value is None else value
+
+
+def negate(flag: Any) -> Any:
+    """`not`, for a bool and for a column of them."""
+    return where(flag, False, True)
+
+
+@dataclass(frozen=True)
+class EngineConfig(Layout):
+    """Effective settings of one rank; tokens and requests are per rank, sizes are counts of ranks.
+
+    `chunked_prefill_size` None or <= 0 means that chunking is off; `max_total_num_tokens` (the KV
+    pool, tokens) and `context_len` (tokens) None mean "not known". Raises ValueError naming the
+    field, the value and the rule.
+    """
+
+    chunked_prefill_size: int | None
+    max_running_requests: int
+    max_prefill_tokens: int = 16384
+    max_total_num_tokens: int | None = None
+    context_len: int | None = None
+    page_size: int = 1
+    tp_size: int = 1
+    pp_size: int = 1
+    dp_size: int = 1
+    attn_cp_size: int = 1
+    cp_zigzag: bool = False
+    enable_dp_attention: bool = False
+    enable_dynamic_chunking: bool = False
+    enable_mixed_chunk: bool = False
+    disable_radix_cache: bool = False
+    disable_attn_tp_gather: bool = False
+    attn_tp_input_scattered: bool = False
+    admits_whole_prompts: bool = False
+    moe_a2a_backend: str = "none"
+    moe_dense_tp_size: int | None = None
+    num_tokens_per_bs: int = 1
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            checked = check_value(field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, checked)
+        check_layout(self)
+
+    def _repr_html_(self) -> str:
+        from eagerbuf.faces import html_table
+
+        return html_table("EngineConfig", list(self._face()))
+
+    def _face(self) -> Iterator[tuple[str, Any]]:
+        """The fields that differ from their defaults, and what follows from them."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                yield field.name, value
+        for name in ("attn_tp_size", "cp_align_size", "require_mlp_sync"):
+            yield name, getattr(self, name)
+
+
+FIELDS = tuple(field.name for field in fields(EngineConfig))
+DEFAULTS = {
+    field.name: field.default
+    for field in fields(EngineConfig)
+    if field.name not in ("chunked_prefill_size", "max_running_requests")
+}
+OPTIONAL = frozenset(
+    ("chunked_prefill_size", "max_total_num_tokens", "context_len", "moe_dense_tp_size")
+)
+FLAGS = frozenset(name for name, default in DEFAULTS.items() if isinstance(default, bool))
+LEAST = {name: 1 for name in FIELDS if name not in FLAGS and name != "moe_a2a_backend"} | {
+    "max_prefill_tokens": 0,
+    "chunked_prefill_size": None,
+}
+MOST = 2**40  # far over any real setting; keeps every product of two fields inside 64 bits
+
+
+def check_value(name: str, value: Any) -> Any:
+    """The value as an int, bool, str or None; ValueError naming the field if it cannot be one."""
+    if name == "moe_a2a_backend":
+        if not isinstance(value, str) or not value:
+            raise ValueError(f'{name}={value!r}: give a backend name, "none" for no all-to-all')
+        return str(value)
+    if name in FLAGS:
+        if value not in (True, False):
+            raise ValueError(f"{name}={value!r}: give True or False")
+        return bool(value)
+    if value is None and name in OPTIONAL:
+        return None
+    return _check_number(name, value)
+
+
+def _check_number(name: str, value: Any) -> int:
+    try:
+        number = index(value)
+    except TypeError:
+        optional = " or None" if name in OPTIONAL else ""
+        raise ValueError(f"{name}={value!r}: give a whole number{optional}") from None
+    if isinstance(value, bool):
+        raise ValueError(f"{name}={value!r}: give a whole number, not a flag")
+    least = LEAST[name]
+    if least is not None and number < least:
+        raise ValueError(f"{name}={number}: must be at least {least}")
+    if abs(number) > MOST:
+        raise ValueError(f"{name}={number}: must be at most {MOST}")
+    return number
+
+
+def check_layout(config: Layout) -> None:
+    """ValueError unless the attention ranks divide tp_size (element by element for columns)."""
+    ranks = config.attn_dp_size * config.attn_cp_size
+    bad = config.tp_size % ranks != 0
+    if not _any(bad):
+        return
+    row = first_row(bad)
+    raise ValueError(
+        f"tp_size={_at(config.tp_size, row)}: must be divisible by the attention ranks, "
+        f"{_at(ranks, row)} = dp_size {_at(config.attn_dp_size, row)} (1 without DP attention) "
+        f"x attn_cp_size {_at(config.attn_cp_size, row)}" + ("" if row is None else f" (row {row})")
+    )
+
+
+def _any(bad: Any) -> bool:
+    return bool(bad.any()) if hasattr(bad, "any") else bool(bad)
+
+
+def first_row(bad: Any) -> int | None:
+    """Position of the first row where `bad` holds; None for a single configuration."""
+    return int(bad.argmax()) if getattr(bad, "ndim", 0) else None
+
+
+def _at(value: Any, row: int | None) -> Any:
+    return value if row is None or not getattr(value, "ndim", 0) else value[row]

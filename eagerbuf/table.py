@@ -1,0 +1,95 @@
+"""A table of configurations as columns: the bridge from a DataFrame to the sizing formulas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, LEAST, MOST, OPTIONAL, Layout, check_layout
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Index, Series
+
+
+class ConfigColumns(Layout):
+    """EngineConfig with an array per field; an optional number that is not given is 0."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.__dict__.update(columns)
+
+
+def config_columns(frame: DataFrame) -> ConfigColumns:
+    """Validated columns of `frame`, one configuration a row; ValueError names column and row."""
+    unknown = [name for name in frame.columns if name not in FIELDS]
+    if unknown:
+        raise ValueError(f"column {unknown[0]!r} is no field of EngineConfig: {', '.join(FIELDS)}")
+    columns = ConfigColumns(**{name: _column(frame, name) for name in FIELDS})
+    check_layout(columns)
+    return columns
+
+
+def nullable(index: Index, **columns: tuple[Any, Any]) -> DataFrame:
+    """A DataFrame of Int64 columns from (values, mask of missing ones or None)."""
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {name: pd.array(values, dtype="Int64") for name, (values, _) in columns.items()},
+        index=index,
+    )
+    for name, (_, missing) in columns.items():
+        if missing is not None:
+            frame[name] = frame[name].mask(missing)
+    return frame
+
+
+def _column(frame: DataFrame, name: str) -> Any:
+    import numpy as np
+
+    if name not in frame.columns:
+        if name not in DEFAULTS:
+            raise ValueError(f"column {name!r} is missing and has no default")
+        return np.full(len(frame), _default(name))
+    series = frame[name]
+    if name == "moe_a2a_backend":
+        return _texts(series)
+    return _numbers(series)
+
+
+def _default(name: str) -> Any:
+    """What a missing value stands for: the field's default, 0 for None."""
+    default = DEFAULTS[name]
+    return 0 if default is None else default
+
+
+def _texts(series: Series) -> Any:
+    series = series.mask(series.isna(), _default("moe_a2a_backend"))
+    bad = ~series.map(lambda value: isinstance(value, str) and bool(value)).to_numpy(bool)
+    _refuse(series, bad, 'give a backend name, "none" for no all-to-all')
+    return series.to_numpy(object)
+
+
+def _numbers(series: Series) -> Any:
+    """The column as int64 (bool for flags), each value checked as EngineConfig checks one."""
+    import pandas as pd
+
+    name = str(series.name)
+    missing = series.isna().to_numpy(bool)
+    if name not in DEFAULTS and name not in OPTIONAL:
+        _refuse(series, missing, "a value is required")
+    filled = series.astype(object).mask(missing, _default(name) if name in DEFAULTS else 0)
+    numbers = pd.to_numeric(filled, errors="coerce")
+    bad = (numbers.isna() | (numbers != numbers.round()) | (numbers.abs() > MOST)).to_numpy(bool)
+    _refuse(series, bad, f"give a whole number of at most {MOST}")
+    values = numbers.to_numpy("int64")
+    if name in FLAGS:
+        _refuse(series, (values != 0) & (values != 1), "give True or False")
+        return values.astype(bool)
+    least = LEAST[name]
+    if least is not None:
+        _refuse(series, (values < least) & ~missing, f"must be at least {least}")
+    return values
+
+
+def _refuse(series: Series, bad: Any, rule: str) -> None:
+    if bad.any():
+        row = series.index[int(bad.argmax())]
+        raise ValueError(f"{series.name}={series[row]!r} (row {row}): {rule}")

@@ -117,7 +117,8 @@ class ChunkSizePredictor:
 
     def _solve(self, history_len: int, target: float) -> float | None:
         """The positive root of a*x^2 + (2*a*L + b)*x = target, None where there is none."""
-        assert self.a is not None and self.b is not None
+        assert self.a is not None
+        assert self.b is not None
         slope = 2 * self.a * history_len + self.b
         discriminant = slope * slope - 4 * self.a * -target
         if discriminant < 0:

@@ -89,7 +89,7 @@ def _aligned_requests(config: Any) -> Any:
 
 
 def _padded_requests(config: Any) -> Any:
-    """Rows of a full decode batch: padding adds tokens, and a row for each whole request in them."""
+    """Rows of a full decode batch; padding adds tokens, and a row for each whole request."""
     tokens = sync_align(config, producers.decode(config))
     return largest(config.max_running_requests, tokens // config.num_tokens_per_bs)
 

@@ -1,0 +1,57 @@
+"""Plotly figures, each one function of a DataFrame, in one light template."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import plotly.graph_objects as go
+
+if TYPE_CHECKING:
+    pass
+
+# Okabe and Ito's palette: told apart with every common form of colour blindness
+COLORS = {
+    "fits": "#0072B2",
+    "overflow": "#D55E00",
+    "probe": "#009E73",
+    "neutral": "#595959",
+    "light": "#BDBDBD",
+    "accent": "#CC79A7",
+    "sky": "#56B4E9",
+    "gold": "#E69F00",
+}
+RULE_COLORS = {
+    "pr28386": COLORS["overflow"],
+    "tight": COLORS["probe"],
+    "pr28677": COLORS["fits"],
+    "pr28894": COLORS["neutral"],
+}
+_AXIS = {"showgrid": True, "gridcolor": "#E5E5E5", "zeroline": False, "ticks": "outside"}
+
+
+def figure(title: str, x_title: str, y_title: str, **layout: Any) -> go.Figure:
+    """An empty figure in the shared template; `title` states the finding, axes carry units."""
+    settings: dict[str, Any] = {
+        "template": None,
+        "title": {"text": title, "x": 0.01, "xanchor": "left", "font": {"size": 16}},
+        "font": {"family": "Helvetica, Arial, sans-serif", "size": 13, "color": "#222222"},
+        "plot_bgcolor": "white",
+        "paper_bgcolor": "white",
+        "width": 860,
+        "height": 430,
+        "margin": {"l": 80, "r": 30, "t": 70, "b": 65},
+        "showlegend": False,
+        "xaxis": {**_AXIS, "title": {"text": x_title}},
+        "yaxis": {**_AXIS, "title": {"text": y_title}},
+    }
+    return go.Figure(layout={**settings, **layout})
+
+
+def ceiling(fig: go.Figure, value: int, label: str, color: str, position: str = "top left") -> None:
+    """A labelled horizontal line at a buffer's capacity."""
+    fig.add_hline(
+        y=value,
+        line={"color": color, "width": 2, "dash": "dash"},
+        annotation={"text": label, "font": {"color": color}},
+        annotation_position=position,
+    )

@@ -1,0 +1,151 @@
+"""The eager runner's static input buffers in torch: allocated once, each batch copied in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from eagerbuf.sizing import BufferSize
+
+_SIZE_FIELD = {"tokens": "max_num_tokens", "requests": "max_bs"}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One static buffer, int64: its axis, its rows (None: one-dimensional), and where it lives."""
+
+    name: str
+    axis: str
+    rows: int | None = None
+    on_host: bool = False
+
+    def shape(self, length: int) -> tuple[int, ...]:
+        """Shape of `length` tokens or requests of this slot: (length,) or (rows, length)."""
+        return (length,) if self.rows is None else (self.rows, length)
+
+
+_SLOTS = (
+    Slot("input_ids", "tokens"),
+    Slot("positions", "tokens"),
+    Slot("out_cache_loc", "tokens"),
+    Slot("mrope_positions", "tokens", rows=3),
+    Slot("req_pool_indices", "requests"),
+    Slot("seq_lens", "requests"),
+    Slot("seq_lens_cpu", "requests", on_host=True),
+)
+
+
+class StaticBuffers:
+    """Input buffers of one eager runner on one torch device, sized once by a BufferSize.
+
+    Slots (int64): input_ids, positions, out_cache_loc (tokens,), mrope_positions (3, tokens) if
+    `mrope`, req_pool_indices, seq_lens, seq_lens_cpu (requests,); the last is on the host.
+    Source: SGLang PR #28386, `build_eager_registry` (srt/model_executor).
+    """
+
+    def __init__(
+        self, size: BufferSize, device: str | torch.device = "cpu", mrope: bool = True
+    ) -> None:
+        self.size = size
+        self.device = torch.device(device)
+        self.slots: Mapping[str, Slot] = MappingProxyType(
+            {slot.name: slot for slot in _SLOTS if mrope or slot.name != "mrope_positions"}
+        )
+        self._buffers = {name: self._allocate(slot) for name, slot in self.slots.items()}
+
+    def _allocate(self, slot: Slot) -> torch.Tensor:
+        device = torch.device("cpu") if slot.on_host else self.device
+        return torch.zeros(slot.shape(self.capacity(slot.axis)), dtype=torch.int64, device=device)
+
+    def capacity(self, axis: str) -> int:
+        """How many "tokens" or "requests" a batch may have."""
+        capacity: int = getattr(self.size, _SIZE_FIELD[axis])
+        return capacity
+
+    @property
+    def nbytes(self) -> int:
+        """Device bytes that torch allocated for the slots (seq_lens_cpu is on the host)."""
+        return sum(self._storage_bytes(on_host=False))
+
+    @property
+    def host_nbytes(self) -> int:
+        """Bytes that torch allocated on the host, for seq_lens_cpu."""
+        return sum(self._storage_bytes(on_host=True))
+
+    def _storage_bytes(self, on_host: bool) -> Iterator[int]:
+        for name, slot in self.slots.items():
+            if slot.on_host is on_host:
+                yield self._buffers[name].untyped_storage().nbytes()
+
+    def load(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Copy a batch into the front of the buffers; the views of what was written, by slot.
+
+        A slot that the batch leaves out is left alone and has no view, as SGLang does with an
+        absent field (a text model has no mrope_positions). All checks come before the first
+        write, whereas upstream's copy can stop halfway. RuntimeError if a slot does not fit or
+        slots of one axis differ in length (upstream: torch's size mismatch, or silence when the
+        source has length 1); ValueError for an empty batch, an unknown slot, a wrong shape or
+        dtype.
+        """
+        self._check_slots(batch)
+        lengths = {name: int(tensor.shape[-1]) for name, tensor in batch.items()}
+        self._check_fit(lengths)
+        self._check_agreement(lengths)
+        self._check_dtypes(batch)
+        return {name: self._copy(name, tensor) for name, tensor in batch.items()}
+
+    def _copy(self, name: str, source: torch.Tensor) -> torch.Tensor:
+        view = self._buffers[name][..., : source.shape[-1]]
+        return view.copy_(source)
+
+    def _check_slots(self, batch: Mapping[str, torch.Tensor]) -> None:
+        if not batch:
+            raise ValueError(f"batch has no slots: give at least one of {', '.join(self.slots)}")
+        for name, tensor in batch.items():
+            if name not in self.slots:
+                raise ValueError(f"batch slot {name!r}: unknown, known are {', '.join(self.slots)}")
+            if not isinstance(tensor, torch.Tensor):
+                raise ValueError(f"batch slot {name!r}: give a tensor, not {_kind(tensor)}")
+            self._check_shape(self.slots[name], tuple(tensor.shape))
+
+    def _check_shape(self, slot: Slot, shape: tuple[int, ...]) -> None:
+        if not shape or slot.shape(shape[-1]) != shape:
+            wanted = f"({slot.axis},)" if slot.rows is None else f"({slot.rows}, {slot.axis})"
+            raise ValueError(f"batch slot {slot.name!r}: shape {shape}, must be {wanted}")
+
+    def _check_fit(self, lengths: Mapping[str, int]) -> None:
+        for name, length in lengths.items():
+            axis = self.slots[name].axis
+            capacity = self.capacity(axis)
+            if length > capacity:
+                raise RuntimeError(
+                    f"{name}: batch of {length} {axis} does not fit the static buffer of "
+                    f"{capacity} {axis} ({_SIZE_FIELD[axis]}); nothing was written"
+                )
+
+    def _check_agreement(self, lengths: Mapping[str, int]) -> None:
+        first: dict[str, str] = {}
+        for name, length in lengths.items():
+            axis = self.slots[name].axis
+            other = first.setdefault(axis, name)
+            if length != lengths[other]:
+                raise RuntimeError(
+                    f"{name}: {length} {axis}, but {other} has {lengths[other]}; slots of one "
+                    "axis must agree; nothing was written"
+                )
+
+    def _check_dtypes(self, batch: Mapping[str, torch.Tensor]) -> None:
+        for name, tensor in batch.items():
+            if tensor.dtype != torch.int64:
+                raise ValueError(
+                    f"batch slot {name!r}: dtype {tensor.dtype}, must be torch.int64; "
+                    "convert it with .long()"
+                )
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__

@@ -34,7 +34,7 @@ class Layout:
 
     @property
     def attn_dp_size(self) -> Any:
-        """Attention DP ranks: `dp_size` under DP attention, else 1 (plain `--dp` makes replicas)."""
+        """Attention DP ranks: `dp_size` under DP attention, else 1 (`--dp` makes replicas)."""
         return where(self.enable_dp_attention, self.dp_size, 1)
 
     @property
@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def cp_align_size(self) -> Any:
-        """Token alignment of context parallelism: 2 * attn_cp_size for zigzag, else attn_cp_size."""
+        """Token alignment of context parallelism: attn_cp_size, twice that for zigzag."""
         return where(self.cp_zigzag, 2 * self.attn_cp_size, self.attn_cp_size)
 
     @property
@@ -66,8 +66,15 @@ class Layout:
 
     @property
     def pp_dynamic_chunking(self) -> Any:
-        """Whether the latency profiler runs at start-up: dynamic chunking and more than one stage."""
+        """Whether the latency profiler runs at start-up: dynamic chunking and several stages."""
         return self.enable_dynamic_chunking & (self.pp_size > 1)
+
+
+class Columns(Layout):
+    """EngineConfig's fields unchecked: arrays of a table, or numbers with 0 for unknown ones."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.__dict__.update(columns)
 
 
 def given(value: Any) -> Any:

@@ -9,7 +9,12 @@ from eagerbuf import producers
 from eagerbuf.columns import ceil_align
 from eagerbuf.config import EngineConfig
 from eagerbuf.releases import Release, find_release
-from eagerbuf.sizing import find_rule, max_prefill_buffer_tokens, sync_align
+from eagerbuf.sizing import (
+    find_rule,
+    max_prefill_buffer_tokens,
+    padded_decode,
+    padded_extend,
+)
 
 
 class Shape(NamedTuple):
@@ -45,19 +50,6 @@ def mlp_sync_pad(
     if (is_extend and ranks > 1) or 2 * sum(padded) < most * ranks:
         return "sum_len", padded
     return "max_len", [most] * ranks
-
-
-def padded_extend(config: EngineConfig, tokens: int) -> int:
-    """Tokens of a prefill batch after padding: MLP sync, then inputs scattered over attention TP."""
-    aligned: int = sync_align(config, tokens)
-    return ceil_align(aligned, config.tp_size) if config.attn_tp_input_scattered else aligned
-
-
-def padded_decode(config: EngineConfig, requests: int) -> tuple[int, int]:
-    """(tokens, requests) of a decode or verify batch after padding; MLP sync adds whole requests."""
-    tokens = requests * config.num_tokens_per_bs
-    padded: int = sync_align(config, tokens)
-    return padded, max(requests, padded // config.num_tokens_per_bs)
 
 
 def worst_shapes(config: EngineConfig, release: str | None = None) -> list[Shape]:

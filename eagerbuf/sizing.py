@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagerbuf import producers
 from eagerbuf.columns import ceil_align, largest, where
-from eagerbuf.config import EngineConfig, Layout, given
+from eagerbuf.config import EngineConfig, given
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -59,6 +59,7 @@ class Rule:
     name: str
     lived: str
     formula: str
+    pads: bool  # whether it pads as MLP sync does, so that a padded batch fits as the raw one does
     max_bs: Callable[[Any], Any]
     max_num_tokens: Callable[[Any], Any]
     needs_pool: Callable[[Any], Any]
@@ -68,6 +69,21 @@ def sync_align(config: Any, x: Any) -> Any:
     """`x` padded as MLP sync pads: up to attention TP, then to CP; unchanged without MLP sync."""
     padded = ceil_align(ceil_align(x, config.attn_tp_size), config.cp_align_size)
     return where(config.require_mlp_sync, padded, x)
+
+
+def padded_extend(config: Any, tokens: Any) -> Any:
+    """Tokens of a prefill batch after padding: MLP sync, then scattering over attention TP."""
+    aligned = sync_align(config, tokens)
+    return where(config.attn_tp_input_scattered, ceil_align(aligned, config.tp_size), aligned)
+
+
+def padded_decode(config: Any, requests: Any) -> tuple[Any, Any]:
+    """(tokens, requests) of a decode or verify batch after padding.
+
+    MLP sync pads the tokens; the batch then has a row for each whole request in them.
+    """
+    tokens = sync_align(config, requests * config.num_tokens_per_bs)
+    return tokens, largest(requests, tokens // config.num_tokens_per_bs)
 
 
 def max_prefill_buffer_tokens(config: Any) -> Any:
@@ -89,9 +105,7 @@ def _aligned_requests(config: Any) -> Any:
 
 
 def _padded_requests(config: Any) -> Any:
-    """Rows of a full decode batch; padding adds tokens, and a row for each whole request."""
-    tokens = sync_align(config, producers.decode(config))
-    return largest(config.max_running_requests, tokens // config.num_tokens_per_bs)
+    return padded_decode(config, config.max_running_requests)[1]
 
 
 def _chunk_or_pool(config: Any) -> Any:
@@ -122,9 +136,7 @@ def _tight(config: Any) -> Any:
         producers.dynamic_chunk(config),
         producers.decode(config),
     )
-    aligned = sync_align(config, tokens)
-    scattered = ceil_align(aligned, config.tp_size)
-    return where(config.attn_tp_input_scattered, scattered, aligned)
+    return padded_extend(config, tokens)
 
 
 def _without_chunk(config: Any) -> Any:
@@ -144,6 +156,7 @@ _RULES = (
         "pr28386",
         "main between two merges of 2026-06-19, in no release",
         "max(chunk if chunk > 0 else max_total_num_tokens, max_bs * num_tokens_per_bs)",
+        False,
         _requests,
         _chunk_or_pool,
         _without_chunk,
@@ -153,6 +166,7 @@ _RULES = (
         "0.5.14",
         "align(max(max_prefill_buffer_tokens if chunk > 0 else max_total_num_tokens, "
         "max_bs * num_tokens_per_bs))",
+        True,
         _aligned_requests,
         _prefill_buffer_or_pool,
         _without_chunk,
@@ -161,6 +175,7 @@ _RULES = (
         "pr28894",
         "0.5.15 to 0.5.23",
         "align(max(max_total_num_tokens, max_prefill_buffer_tokens, max_bs * num_tokens_per_bs))",
+        True,
         _aligned_requests,
         _pool_at_least,
         _always,
@@ -169,6 +184,7 @@ _RULES = (
         "tight",
         "eagerbuf: the largest batch that the scheduler and the profiler copy",
         "align(max(prefill, profiler_probe, dynamic_chunk, decode))",
+        True,
         _padded_requests,
         _tight,
         _without_scheduler_chunk,
@@ -202,13 +218,14 @@ def size_many(frame: DataFrame, rule: str) -> DataFrame:
     """Sizes of many configurations at once, one a row, by the same formulas as `buffer_size`.
 
     `frame` has columns named as EngineConfig's fields; missing columns take its defaults, NaN
-    means None (the default where a field cannot be None). Returns `max_bs` (requests) and `max_num_tokens` (tokens) as Int64 on the same
-    index, <NA> where the rule needs a KV pool that is not given. ValueError names column and row.
+    means None (the default where a field cannot be None). Returns `max_bs` (requests) and
+    `max_num_tokens` (tokens) as Int64 on the same index, <NA> where the rule needs a KV pool that
+    is not given. ValueError names column and row.
     """
     from eagerbuf.table import config_columns, nullable
 
     chosen = find_rule(rule)
-    config: Layout = config_columns(frame)
+    config = config_columns(frame)
     missing = (config.max_total_num_tokens == 0) & chosen.needs_pool(config)
     return nullable(
         frame.index,

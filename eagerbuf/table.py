@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, LEAST, MOST, OPTIONAL, Layout, check_layout
+from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, LEAST, MOST, OPTIONAL, Columns, check_layout
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Index, Series
 
 
-class ConfigColumns(Layout):
-    """EngineConfig with an array per field; an optional number that is not given is 0."""
-
-    def __init__(self, **columns: Any) -> None:
-        self.__dict__.update(columns)
-
-
-def config_columns(frame: DataFrame) -> ConfigColumns:
+def config_columns(frame: DataFrame) -> Columns:
     """Validated columns of `frame`, one configuration a row; ValueError names column and row."""
     unknown = [name for name in frame.columns if name not in FIELDS]
     if unknown:
         raise ValueError(f"column {unknown[0]!r} is no field of EngineConfig: {', '.join(FIELDS)}")
-    columns = ConfigColumns(**{name: _column(frame, name) for name in FIELDS})
+    columns = Columns(**{name: _column(frame, name) for name in FIELDS})
     check_layout(columns)
     return columns
 

@@ -1,0 +1,49 @@
+# make run: the notebooks executed, pages in build/.  make test: the tests, then strict nbval.
+# PIP_FLAGS goes to pip: another torch build is --extra-index-url with the address PyTorch gives.
+PYTHON ?= python3
+PIP_FLAGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: run test test-full lab notebooks upstream lint clean
+.DEFAULT_GOAL := run
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "setup: virtual environment in $(VENV) (about 1.4 GB with torch; a minute or two)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "setup: Python 3.10 or newer is needed (PYTHON=...)")'
+	@$(PYTHON) -m venv $(VENV) || { echo "setup: no venv module; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --progress-bar off -q $(PIP_FLAGS) -c constraints.txt -e '.[test]'
+	@touch $@
+
+run: $(STAMP)
+	@$(BIN)/python -m eagerbuf.pages run
+
+test: $(STAMP) lint
+	@echo "test: tests/, then every cell of notebooks/ against its stored output"
+	@$(BIN)/python -m pytest -q -p no:nbval -m "not slow" tests
+	@PLOTLY_RENDERER=plotly_mimetype $(BIN)/python -m pytest -q --nbval --nbval-current-env -p no:cacheprovider notebooks
+
+test-full: $(STAMP) lint
+	@$(BIN)/python -m pytest -q -p no:nbval tests
+	@PLOTLY_RENDERER=plotly_mimetype $(BIN)/python -m pytest -q --nbval --nbval-current-env -p no:cacheprovider notebooks
+
+lint: $(STAMP)
+	@echo "lint: ruff, mypy"
+	@$(BIN)/ruff check -q . && $(BIN)/ruff format --check -q . && $(BIN)/mypy --no-error-summary
+
+lab: $(STAMP)
+	@$(BIN)/python -m pip install -q $(PIP_FLAGS) -c constraints.txt -e '.[lab]'
+	@$(BIN)/jupyter lab notebooks
+
+notebooks: $(STAMP)
+	@$(BIN)/python -m pip install -q $(PIP_FLAGS) -c constraints.txt -e '.[static]'
+	@$(BIN)/python -m eagerbuf.pages save
+
+upstream: $(STAMP)
+	@$(BIN)/python -m tests.upstream $(if $(RELEASE),report $(RELEASE))
+
+clean:
+	rm -rf build $(VENV)

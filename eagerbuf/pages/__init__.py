@@ -1,0 +1,1 @@
+"""Notebooks executed and turned into pages that open offline."""

@@ -42,9 +42,10 @@ class Executed:
     @property
     def answer(self) -> str:
         """The first sentence after "Answer" in the first cell."""
-        match = re.search(r"\*\*Answer[.:]\*\*\s+(.+?[.])(?:\s|$)", _first_cell(self.notebook), re.S)
+        pattern = r"\*\*Answer[.:]\*\*\s+(.+?[.])(?:\s|$)"
+        match = re.search(pattern, _first_cell(self.notebook), re.S)
         if match is None:
-            raise NotebookFailed(f"{self.path.name}: the first cell has no '**Answer.** …' sentence")
+            raise NotebookFailed(f"{self.path.name}: no '**Answer.** …' sentence in the first cell")
         return " ".join(match.group(1).split())
 
     @property
@@ -63,7 +64,7 @@ def notebook_paths(folder: Path) -> list[Path]:
 
 
 def execute(path: Path) -> Executed:
-    """Run a notebook in a fresh kernel, its folder as working directory; the file is not touched."""
+    """Run a notebook in a fresh kernel, in its own folder; the file is not touched."""
     os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     notebook = nbformat.read(path, as_version=4)

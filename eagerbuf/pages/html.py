@@ -43,7 +43,8 @@ def write_pages(runs: list[Executed], folder: Path) -> Path:
     for run in runs:
         _write(folder / _page_name(run), page(run, nav))
     index = folder / "index.html"
-    _write(index, _PAGE.format(title="eagerbuf", style=_style(), script="", nav=nav, body=_list(runs)))
+    text = _PAGE.format(title="eagerbuf", style=_style(), script="", nav=nav, body=_list(runs))
+    _write(index, text)
     return index
 
 

@@ -1,13 +1,10 @@
-"""Plotly figures, each one function of a DataFrame, in one light template."""
+"""The shared look of all figures: one light template, one set of colours, labelled ceilings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import plotly.graph_objects as go
-
-if TYPE_CHECKING:
-    pass
 
 # Okabe and Ito's palette: told apart with every common form of colour blindness
 COLORS = {
@@ -26,7 +23,7 @@ RULE_COLORS = {
     "pr28677": COLORS["fits"],
     "pr28894": COLORS["neutral"],
 }
-_AXIS = {"showgrid": True, "gridcolor": "#E5E5E5", "zeroline": False, "ticks": "outside"}
+AXIS = {"showgrid": True, "gridcolor": "#E5E5E5", "zeroline": False, "ticks": "outside"}
 
 
 def figure(title: str, x_title: str, y_title: str, **layout: Any) -> go.Figure:
@@ -41,8 +38,8 @@ def figure(title: str, x_title: str, y_title: str, **layout: Any) -> go.Figure:
         "height": 430,
         "margin": {"l": 80, "r": 30, "t": 70, "b": 65},
         "showlegend": False,
-        "xaxis": {**_AXIS, "title": {"text": x_title}},
-        "yaxis": {**_AXIS, "title": {"text": y_title}},
+        "xaxis": {**AXIS, "title": {"text": x_title}},
+        "yaxis": {**AXIS, "title": {"text": y_title}},
     }
     return go.Figure(layout={**settings, **layout})
 

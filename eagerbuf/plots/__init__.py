@@ -1,0 +1,16 @@
+"""Plotly figures, each one function of a DataFrame, in one light template."""
+
+from eagerbuf.plots.hang import hang_timeline, latency_fit, predicted_chunk, probes
+from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, ceiling, figure
+
+__all__ = [
+    "AXIS",
+    "COLORS",
+    "RULE_COLORS",
+    "ceiling",
+    "figure",
+    "hang_timeline",
+    "latency_fit",
+    "predicted_chunk",
+    "probes",
+]

@@ -64,7 +64,7 @@ class ChunkSizePredictor:
         except np.linalg.LinAlgError as error:
             raise ValueError(f"the latency fit failed: {error}") from None
         a, b, c = (float(value) for value in solution[0])
-        if a <= 0:
+        if not a > 0:  # NaN too, which upstream lets through
             raise ValueError(f"a={a:.2e}: latency must grow with the square of the length (a > 0)")
         self.a, self.b, self.c = a, max(b, 0.0), c
         return self

@@ -1,16 +1,19 @@
 """Plotly figures, each one function of a DataFrame, in one light template."""
 
 from eagerbuf.plots.hang import hang_timeline, latency_fit, predicted_chunk, probes
+from eagerbuf.plots.sizing import bytes_per_rule, shapes_and_ceilings
 from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, ceiling, figure
 
 __all__ = [
     "AXIS",
     "COLORS",
     "RULE_COLORS",
+    "bytes_per_rule",
     "ceiling",
     "figure",
     "hang_timeline",
     "latency_fit",
     "predicted_chunk",
     "probes",
+    "shapes_and_ceilings",
 ]

@@ -10,7 +10,7 @@ import pandas as pd
 
 SEED = 28894
 MILLION = os.environ.get("EAGERBUF_MILLION", "") not in ("", "0")
-CONFIGS = 1_000_000 if MILLION else 20_000
+CASES = 1_000_000 if MILLION else 20_000
 BACKENDS = ("none", "deepep", "flashinfer", "mooncake")
 CHUNKS = (1, 32, 64, 100, 102, 103, 512, 2048, 3072, 4096, 8100, 8192, 16384, 65536)
 
@@ -19,7 +19,7 @@ def generator(salt: int = 0) -> np.random.Generator:
     return np.random.default_rng([SEED, salt])
 
 
-def configs(count: int = CONFIGS, salt: int = 0) -> pd.DataFrame:
+def configs(count: int, salt: int = 0) -> pd.DataFrame:
     """Rows of EngineConfig fields that any release could run with: awkward and usual numbers."""
     rng = generator(salt)
     dp_attention = rng.random(count) < 0.4

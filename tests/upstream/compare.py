@@ -1,0 +1,76 @@
+"""Our answers against a release's own, case by case, on the same seeded inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.upstream.draw import CASES
+from tests.upstream.wheels import NEEDED, Wheel
+
+BATCH = 20_000  # cases drawn at once
+RAISES = "raises ValueError"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One formula: seeded cases with our answers, and what asks a release for its own.
+
+    `cases(wheel, salt, count)` returns the inputs and our answers, each a list of `count`;
+    `released(wheel)` returns a function from an input to the release's answer.
+    """
+
+    name: str
+    cases: Callable[[Wheel, int, int], tuple[Sequence[Any], Sequence[Any]]]
+    released: Callable[[Wheel], Callable[[Any], Any]]
+    note: Callable[[Wheel], str] = lambda _: ""
+    every_release_in_full: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many cases were compared and the first few that differ."""
+
+    name: str
+    cases: int
+    differ: int
+    examples: tuple[str, ...]
+    note: str = ""
+
+    def __str__(self) -> str:
+        shown = "; ".join(self.examples)
+        return f"{self.name}: {self.differ} of {self.cases} differ: {shown}"
+
+
+def cases_for(comparison: Comparison, wheel: Wheel) -> int:
+    """All cases for the release we model, the newest needed one and FlashInfer, else a quarter."""
+    modelled = wheel.package != "sglang" or wheel.version in (NEEDED[0], NEEDED[-1])
+    return CASES if modelled or comparison.every_release_in_full else CASES // 4
+
+
+def run(comparison: Comparison, wheel: Wheel, count: int) -> Outcome:
+    """Compare `count` cases (in batches, so that a million fits in memory)."""
+    ask = comparison.released(wheel)
+    differ, examples = 0, []
+    for salt, size in _batches(count):
+        inputs, ours = comparison.cases(wheel, salt, size)
+        for case, answer in zip(inputs, ours, strict=True):
+            theirs = answered(ask, case)
+            if theirs != answer:
+                differ += 1
+                examples += [f"{case}: ours {answer}, theirs {theirs}"] if differ <= 3 else []
+    return Outcome(comparison.name, count, differ, tuple(examples), comparison.note(wheel))
+
+
+def answered(ask: Callable[[Any], Any], case: Any) -> Any:
+    """The answer, or RAISES where a ValueError is the answer."""
+    try:
+        return ask(case)
+    except ValueError:
+        return RAISES
+
+
+def _batches(count: int) -> Iterator[tuple[int, int]]:
+    for salt, start in enumerate(range(0, count, BATCH)):
+        yield salt, min(BATCH, count - start)

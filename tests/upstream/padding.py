@@ -1,0 +1,244 @@
+"""The released MLP-sync padding against ours: `prepare_mlp_sync_batch` on a stand-in batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from eagerbuf import mlp_sync_pad
+from tests.upstream import draw
+from tests.upstream.compare import Comparison
+from tests.upstream.engine import ATTENTION, GETTERS, SRT
+from tests.upstream.load import Room
+from tests.upstream.wheels import Wheel
+
+BATCH = f"{SRT}/model_executor/forward_batch_info.py"
+
+
+class Padded(NamedTuple):
+    """What one rank ends up with: the mode, every rank's tokens, and its own padded batch."""
+
+    mode: str
+    num_tokens: list[int]
+    own_tokens: int
+    own_bs: int
+
+
+class Padding:
+    """One release's padding for attention ranks that are set as attributes of `settings`."""
+
+    def __init__(self, wheel: Wheel, **settings: Any) -> None:
+        self.settings = shared = _settings(settings)
+        stubs = dict.fromkeys(GETTERS, lambda: shared) | {
+            "torch": SimpleNamespace(tensor=_nothing),  # the copy for the GPU, in pinned memory
+            "TboForwardBatchPreparer": SimpleNamespace(prepare=lambda **_: None),
+            "get_moe_a2a_backend": lambda: self._backends[shared.moe_a2a_backend],
+            "get_attention_dp_size": lambda: shared.attn_dp_size,
+            "get_cp_padding_align_size": lambda: shared.cp_align_size,
+            "mambaish_config": lambda _: None,
+            "world_dp_gather_enabled": lambda: False,
+            "_DP_MAX_LEN_WITH_IDLE": shared.max_len_with_idle,
+            "_is_cpu": True,
+            "is_hip": lambda: False,
+            **{name: _nothing for name in _SETTERS},
+        }
+        self.room = Room(wheel, stubs)
+
+    def pad(
+        self,
+        num_tokens: Sequence[int],
+        *,
+        is_extend: bool,
+        rank: int = 0,
+        per_request: int = 1,
+    ) -> Padded:
+        """Pad one step over all DP ranks; `per_request` over 1 is a speculative verify."""
+        self.settings.attn_dp_size = len(num_tokens)
+        self.settings.attn_dp_rank = rank
+        batch = _batch(num_tokens, is_extend, rank, per_request)
+        batch.forward_mode = self._mode(is_extend, per_request)
+        batch._pad_inputs_to_size = lambda _, tokens, bs: batch.__dict__.update(tokens=tokens, bs=bs)
+        self._prepare(batch, _MODEL_RUNNER)
+        mode = "max_len" if batch.dp_padding_mode.is_max_len() else "sum_len"
+        return Padded(mode, list(batch.global_num_tokens_cpu), batch.tokens, batch.bs)
+
+    def mode(self, num_tokens: Sequence[int], *, is_extend: bool) -> str:
+        """`get_dp_padding_mode` alone, for counts that are aligned already."""
+        self.settings.attn_dp_size = len(num_tokens)
+        chosen = self._modes.get_dp_padding_mode(is_extend, list(num_tokens))
+        return "max_len" if chosen.is_max_len() else "sum_len"
+
+    def _mode(self, is_extend: bool, per_request: int) -> Any:
+        if is_extend:
+            return self._forward_modes.EXTEND
+        return self._forward_modes.TARGET_VERIFY if per_request > 1 else self._forward_modes.DECODE
+
+    @cached_property
+    def _prepare(self) -> Any:
+        return self.room.piece("ForwardBatch.prepare_mlp_sync_batch", BATCH)
+
+    @cached_property
+    def _modes(self) -> Any:
+        return self.room.piece("DpPaddingMode", ATTENTION)
+
+    @cached_property
+    def _forward_modes(self) -> Any:
+        return self.room.piece("ForwardMode", BATCH)
+
+    @cached_property
+    def _backends(self) -> dict[str, Any]:
+        members = self.room.piece("MoeA2ABackend", f"{SRT}/layers/moe/utils.py")
+        return {member.value: member for member in members}
+
+
+_SETTERS = ("set_dp_buffer_len", "set_dp_buffer_len_from_batch", "set_is_extend_in_batch")
+_MODEL_RUNNER = SimpleNamespace(
+    mambaish_config=None,
+    is_draft_worker=False,
+    model_config=SimpleNamespace(hf_config=SimpleNamespace()),
+    attn_tp_sequence_sharded=lambda _: False,
+    attn_backend=SimpleNamespace(late_layer_num_tokens=lambda _: None),
+)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Process-wide state that only the model reads."""
+
+
+def _settings(given: dict[str, Any]) -> SimpleNamespace:
+    no_graph = SimpleNamespace(cuda_graph_config=SimpleNamespace(prefill=SimpleNamespace(bs=[])))
+    defaults: dict[str, Any] = {
+        "attn_tp_size": 1,
+        "cp_align_size": 1,
+        "attn_cp_size": 1,
+        "moe_a2a_backend": "none",
+        "max_len_with_idle": False,
+        "graph": no_graph,
+        "speculative_algorithm": None,
+        "tp_group": SimpleNamespace(ca_comm=None),
+        "moe": SimpleNamespace(elastic_ep_backend=None),
+        "enable_prefill_cp": False,
+        "cp_strategy": None,
+    }
+    shared = SimpleNamespace(**defaults | given)
+    shared.dp = SimpleNamespace(
+        max_len_with_idle=shared.max_len_with_idle,
+        scoped_gather_slot=None,
+        buffer_hidden_size=1,
+        buffer_dtype=torch.float32,
+    )
+    return shared
+
+
+def _batch(
+    num_tokens: Sequence[int], is_extend: bool, rank: int, per_request: int
+) -> SimpleNamespace:
+    requests = 1 if is_extend else num_tokens[rank] // per_request
+    spec = SimpleNamespace(num_tokens_per_req=per_request, is_draft_input=lambda: False)
+    return SimpleNamespace(
+        global_num_tokens_cpu=list(num_tokens),
+        global_num_tokens_for_logprob_cpu=list(num_tokens),
+        global_num_tokens_gpu=SimpleNamespace(copy_=_nothing),
+        batch_size=requests,
+        is_extend_in_batch=is_extend,
+        spec_info=spec if per_request > 1 else None,
+        seq_lens=range(requests),
+        tbo_children=None,
+        can_run_dp_prefill_cuda_graph=False,
+        dp_spec_prefill_coordination_applied=False,
+    )
+
+
+class Step(NamedTuple):
+    """One step of all DP ranks: tokens of each, or requests of each if `per_request` > 1."""
+
+    num_tokens: list[int]
+    attn_tp_size: int
+    cp_align_size: int
+    is_extend: bool
+    rank: int
+    per_request: int
+
+
+@lru_cache(maxsize=1)
+def _steps(salt: int, count: int) -> list[Step]:
+    rng = draw.generator(100 + salt)
+    ranks = rng.choice([1, 2, 3, 4, 8, 16], count)
+    most = rng.choice([3, 300, 20_000], count)
+    requests = (rng.random((count, 16)) ** 2 * most[:, None]).astype(int) - rng.integers(0, 2)
+    tokens = np.maximum(requests, 0).tolist()
+    columns = (
+        rng.choice([1, 2, 3, 4, 8, 12], count).tolist(),
+        rng.choice([1, 2, 3, 4, 6, 8], count).tolist(),
+        (rng.random(count) < 0.4).tolist(),
+        (rng.random(count) * ranks).astype(int).tolist(),
+        rng.choice([1, 1, 2, 4, 5], count).tolist(),
+    )
+    return [_step(row[:n], *rest) for n, row, *rest in zip(ranks, tokens, *columns, strict=True)]
+
+
+def _step(counts: list[int], tp: int, cp: int, extend: bool, rank: int, per: int) -> Step:
+    per = 1 if extend else per
+    return Step([n * per for n in counts], tp, cp, extend, rank, per)
+
+
+def cp_step(wheel: Wheel) -> bool:
+    """Whether the release still aligns each rank to the CP size (it does to 0.5.19)."""
+    return Padding(wheel, cp_align_size=4, attn_cp_size=4).pad([5], is_extend=True).num_tokens == [8]
+
+
+def _cases(wheel: Wheel, salt: int, count: int) -> tuple[list[Step], list[Padded]]:
+    steps, keeps_cp = _steps(salt, count), cp_step(wheel)
+    return steps, [_ours(step, step.cp_align_size if keeps_cp else 1) for step in steps]
+
+
+def _ours(step: Step, cp_align_size: int) -> Padded:
+    mode, padded = mlp_sync_pad(
+        step.num_tokens,
+        attn_tp_size=step.attn_tp_size,
+        cp_align_size=cp_align_size,
+        is_extend=step.is_extend,
+    )
+    own = padded[step.rank]
+    return Padded(mode, padded, own, 1 if step.is_extend else own // step.per_request)
+
+
+def _released(wheel: Wheel) -> Callable[[Step], Padded]:
+    padding = Padding(wheel)
+
+    def ask(step: Step) -> Padded:
+        padding.settings.attn_tp_size = step.attn_tp_size
+        padding.settings.cp_align_size = step.cp_align_size
+        return padding.pad(
+            step.num_tokens,
+            is_extend=step.is_extend,
+            rank=step.rank,
+            per_request=step.per_request,
+        )
+
+    return ask
+
+
+def _mode_cases(wheel: Wheel, salt: int, count: int) -> tuple[list[Step], list[str]]:
+    steps = _steps(salt, count)
+    ones = {"attn_tp_size": 1, "cp_align_size": 1}
+    return steps, [mlp_sync_pad(s.num_tokens, is_extend=s.is_extend, **ones)[0] for s in steps]
+
+
+def _released_mode(wheel: Wheel) -> Callable[[Step], str]:
+    padding = Padding(wheel)
+    return lambda step: padding.mode(step.num_tokens, is_extend=step.is_extend)
+
+
+PADDING = Comparison(
+    "MLP-sync padding: mode, tokens of every rank, own batch",
+    _cases,
+    _released,
+    lambda wheel: "" if cp_step(wheel) else "no CP step: compared without it",
+)
+MODE = Comparison("get_dp_padding_mode", _mode_cases, _released_mode)

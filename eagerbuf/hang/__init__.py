@@ -1,0 +1,8 @@
+"""The start-up hang of PP dynamic chunking, reproduced with real ranks under torch.distributed."""
+
+from __future__ import annotations
+
+from eagerbuf.hang.launch import run_hang
+from eagerbuf.hang.report import HangReport
+
+__all__ = ["HangReport", "run_hang"]

@@ -1,0 +1,243 @@
+"""Start the ranks on this machine, watch them, end them: nothing of a run outlives its call."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from eagerbuf.hang.journal import Reader
+from eagerbuf.hang.report import HangReport
+from eagerbuf.hang.settings import Settings
+from eagerbuf.hang.watch import LOST_PEER, Sighting, StallClock, culprit, judge
+
+POLL_S = 0.05
+STACK_S = 3.0  # how long a rank may take to write its stack
+GRACE_S = 1.0  # how long to look for the rank whose end took the others along
+OUTERMOST = "in _run_module_as_main"  # the last line of a stack that is whole
+EXIT_S = 5.0  # how long released ranks may take to end
+
+
+def run_hang(
+    ranks: int = 2,
+    rule: str = "pr28386",
+    on_failure: str = "swallow",
+    chunk: int = 512,
+    device: str = "auto",
+    stall_s: float = 3.0,
+    limit_s: float = 90.0,
+) -> HangReport:
+    """Run the start-up of `ranks` pipeline ranks (2 to 8) for real and say how it ended.
+
+    Buffers are sized by `rule` (see RULES) for `chunk` tokens. `on_failure` is what a failing
+    profile does: "swallow" (SGLang up to 0.5.19) or "broadcast" (PR #37675, from 0.5.20).
+    `device` is "auto", "cpu" or "cuda"; after `stall_s` seconds in which no rank moves it is a
+    hang; the run is over after `limit_s` seconds. ValueError for an argument out of its limits.
+    """
+    settings = Settings(ranks, rule, on_failure, chunk, device, stall_s, limit_s)
+    _check_cuda(settings.device)
+    company = Company(settings)
+    try:
+        company.start()
+        outcome = company.watch()
+        return HangReport(outcome, company.seconds(), settings, tuple(company.sightings))
+    finally:
+        company.end()
+
+
+def _check_cuda(device: str) -> None:
+    if device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ValueError("device='cuda': torch sees no CUDA device here, use 'cpu' or 'auto'")
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back until the block is through; it only ever interrupts the main thread."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or handler is None:
+        yield
+        return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
+
+
+@dataclass
+class Member:
+    """One rank's process and the unnamed files that it writes to."""
+
+    process: subprocess.Popen[bytes]
+    journal: Reader
+    files: dict[str, IO[bytes]]
+
+    def text(self, name: str) -> str:
+        """What the rank has written to one of its files so far."""
+        descriptor = self.files[name].fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+
+
+class Company:
+    """All ranks of one run. Their files have no names, so that nothing is left on the disk."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.zero = time.monotonic()
+        self.members: list[Member] = []
+        self.sightings = [Sighting(rank) for rank in range(settings.ranks)]
+
+    def seconds(self) -> float:
+        """Seconds since the run's start."""
+        return time.monotonic() - self.zero
+
+    def start(self) -> None:
+        """Start one process a rank; rank 0 gets the socket that all of them meet at."""
+        with socket.socket() as meeting, _uninterrupted():
+            meeting.bind(("127.0.0.1", 0))
+            meeting.listen(self.settings.ranks)
+            for rank in range(self.settings.ranks):
+                self.members.append(self._start_rank(rank, meeting))
+
+    def _start_rank(self, rank: int, meeting: socket.socket) -> Member:
+        files = {name: _unnamed_file() for name in ("journal", "stack", "stderr")}
+        passed = {name: files[name].fileno() for name in ("journal", "stack")}
+        if rank == 0:
+            passed["listen"] = meeting.fileno()
+        process = subprocess.Popen(
+            rank_command(self.settings),
+            env=self._environment(rank, meeting.getsockname()[1], passed),
+            pass_fds=tuple(passed.values()),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=files["stderr"],
+            start_new_session=True,  # a terminal's Ctrl-C is for the launcher, which ends the ranks
+        )
+        return Member(process, Reader(passed["journal"]), files)
+
+    def _environment(self, rank: int, port: int, passed: dict[str, int]) -> dict[str, str]:
+        """The place among the ranks as torchrun gives it, and what only a launched rank gets."""
+        place = {"RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": port}
+        place |= {"WORLD_SIZE": self.settings.ranks, "LOCAL_WORLD_SIZE": self.settings.ranks}
+        launched = {"parent": os.getpid(), "start": self.zero, **passed}
+        own = {key: str(value) for key, value in place.items()} | {
+            "MASTER_ADDR": "127.0.0.1",
+            "OMP_NUM_THREADS": "1",
+            "EAGERBUF_LAUNCHED": json.dumps(launched),
+        }
+        if sys.platform == "linux":
+            own["GLOO_SOCKET_IFNAME"] = "lo"
+        return os.environ | own | _python_path()
+
+    def watch(self) -> str:
+        """Look at the ranks until there is an outcome; stacks are taken before anyone is ended."""
+        clock, limits = StallClock(), (self.settings.stall_s, self.settings.limit_s)
+        with progress_bar() as bar:
+            while (outcome := judge(self.look(), clock, self.seconds(), *limits)) is None:
+                bar.set_description_str(f"rank 0: {self.sightings[0].last['step']}")
+                time.sleep(POLL_S)
+        if outcome == "crashed":
+            self._find_culprit()
+        elif outcome == "completed":
+            self._release()
+        else:
+            self._take_stacks()
+        return outcome
+
+    def look(self) -> Sequence[Sighting]:
+        """Bring the sightings up to date."""
+        for sighting, member in zip(self.sightings, self.members, strict=True):
+            sighting.exit_code = member.process.poll()
+            sighting.lines += member.journal.new_lines()
+            sighting.now = self.seconds()
+            if sighting.exit_code is None:
+                sighting.look(member.process.pid)
+            else:
+                sighting.stderr = member.text("stderr")
+        return self.sightings
+
+    def _find_culprit(self) -> None:
+        until = time.monotonic() + GRACE_S
+        while time.monotonic() < until:
+            found = culprit(self.look())
+            if found is not None and found.exit_code != LOST_PEER:
+                return
+            time.sleep(POLL_S)
+
+    def _release(self) -> None:
+        """Let ranks that are through end by themselves: their standard input closes."""
+        for member in self.members:
+            _close(member.process)
+        for member in self.members:
+            with suppress(subprocess.TimeoutExpired):
+                member.process.wait(EXIT_S)
+        self.look()
+
+    def _take_stacks(self) -> None:
+        """Ask every rank that has come up for its stack, then wait for the last to write it."""
+        asked = [s for s in self.sightings if s.lines and s.exit_code is None]
+        for sighting in asked:
+            self.members[sighting.rank].process.send_signal(signal.SIGUSR1)
+        until = time.monotonic() + STACK_S
+        while time.monotonic() < until and not all(OUTERMOST in s.stack for s in asked):
+            time.sleep(POLL_S / 5)
+            for sighting in asked:
+                sighting.stack = self.members[sighting.rank].text("stack")
+
+    def end(self) -> None:
+        """End all ranks before waiting for any, as the end of one wakes the others."""
+        with _uninterrupted():
+            for member in self.members:
+                member.process.kill()
+            for member in self.members:
+                member.process.wait()
+                _close(member.process)
+                for file in member.files.values():
+                    file.close()
+
+
+def rank_command(settings: Settings) -> list[str]:
+    """The command line of a rank, the same for each."""
+    return [sys.executable, "-m", "eagerbuf.hang", *settings.argv()]
+
+
+def _python_path() -> dict[str, str]:
+    """Where ranks find this package if it is not installed."""
+    home = Path(__file__).resolve().parent.parent.parent
+    if home.name in ("site-packages", "dist-packages"):
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(home), os.environ.get("PYTHONPATH")]))}
+
+
+def _unnamed_file() -> IO[bytes]:
+    return tempfile.TemporaryFile()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+
+
+def progress_bar() -> Any:
+    """What rank 0 does, on a terminal's standard error; nothing in notebooks and logs."""
+    from tqdm import tqdm
+
+    return tqdm(disable=None, bar_format="{desc} [{elapsed}]", leave=False, file=sys.stderr)

@@ -1,0 +1,176 @@
+"""HangReport: how a run ended and where every rank was, as tables, text and HTML."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from eagerbuf.faces import html_table
+from eagerbuf.hang.settings import Settings
+from eagerbuf.hang.stacks import blocked_in, relative
+from eagerbuf.hang.watch import Sighting, culprit
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
+
+
+@dataclass(frozen=True)
+class HangReport:
+    """What was seen. `outcome`: hang, completed, crashed or overtime; `seconds`: the run's length.
+
+    Frames: `ranks` (rank, last_step, seconds_since, blocked_in), `samples` (probe, num_tokens,
+    latency_ms: the least of the sweeps), `model` (rank, enabled, a, b, c; enabled is <NA> for a
+    rank that never got to decide), `events` (rank, seconds since the run's start, step).
+    """
+
+    outcome: str
+    seconds: float
+    settings: Settings
+    sightings: tuple[Sighting, ...]
+
+    @cached_property
+    def stacks(self) -> dict[int, str]:
+        """Rank -> its stack, or what a crashed rank left on standard error; paths are relative."""
+        crashed = self.outcome == "crashed"
+        texts = {seen.rank: seen.stderr if crashed else seen.stack for seen in self.sightings}
+        return {rank: relative(text).strip() for rank, text in texts.items() if text.strip()}
+
+    @property
+    def failure(self) -> str | None:
+        """Why the profile failed, as rank 0 said, or None."""
+        return next(iter(self.sightings[0].notes("failure")), None)
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Device, backend of the pipeline group, torch version and buffer bytes of rank 0."""
+        names = ("device", "backend", "torch", "buffer_nbytes")
+        found = {name: self.sightings[0].notes(name) for name in names}
+        return {name: values[0] for name, values in found.items() if values}
+
+    @property
+    def reason(self) -> str:
+        """The outcome in one sentence."""
+        if self.outcome == "completed":
+            return "every rank went through its rounds"
+        if self.outcome == "crashed":
+            return _crash(self.sightings)
+        if self.outcome == "overtime":
+            return f"limit_s={self.settings.limit_s:g} passed while ranks still moved"
+        return f"no rank moved for stall_s={self.settings.stall_s:g}, each waits for another"
+
+    def _rank_rows(self) -> Iterator[dict[str, Any]]:
+        for seen in self.sightings:
+            yield {
+                "rank": seen.rank,
+                "last_step": seen.last["step"],
+                "seconds_since": round(max(seen.now - seen.last["t"], 0.0), 3),
+                "blocked_in": blocked_in(seen.stack) if self.outcome == "hang" else None,
+            }
+
+    def _model_rows(self) -> Iterator[dict[str, Any]]:
+        unknown = {"enabled": None, "a": None, "b": None, "c": None}
+        for seen in self.sightings:
+            yield {"rank": seen.rank, **next(iter(seen.notes("model")), unknown)}
+
+    def _sample_rows(self) -> list[dict[str, Any]]:
+        least = {probe: (tokens, ms) for probe, tokens, ms in self.sightings[0].notes("sample")}
+        return [
+            {"probe": probe, "num_tokens": tokens, "latency_ms": ms}
+            for probe, (tokens, ms) in least.items()
+        ]
+
+    def _event_rows(self) -> Iterator[dict[str, Any]]:
+        for seen in self.sightings:
+            for line in seen.steps:
+                yield {"rank": seen.rank, "seconds": line["t"], "step": line["step"]}
+
+    @cached_property
+    def ranks(self) -> DataFrame:
+        """One row a rank: last_step, seconds_since it, and in a hang the calls it is blocked in."""
+        return _frame(self._rank_rows())
+
+    @cached_property
+    def samples(self) -> DataFrame:
+        """The latency profile that rank 0 measured, as far as it came."""
+        return _frame(self._sample_rows(), probe="int64", num_tokens="int64", latency_ms="float64")
+
+    @cached_property
+    def model(self) -> DataFrame:
+        """The latency model of each rank: latency_ms = a * tokens^2 + b * tokens + c."""
+        numbers = dict.fromkeys("abc", "float64")
+        return _frame(self._model_rows(), rank="int64", enabled="boolean", **numbers)
+
+    @cached_property
+    def events(self) -> DataFrame:
+        """Every step of every rank."""
+        return _frame(self._event_rows(), rank="int64", seconds="float64", step="str")
+
+    def timeline(self) -> Figure:
+        """The steps of all ranks over time, as a plotly figure."""
+        from eagerbuf.plots import hang_timeline
+
+        return hang_timeline(self.events, self.outcome)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values, ready for JSON."""
+        return {
+            "outcome": self.outcome,
+            "reason": self.reason,
+            "failure": self.failure,
+            "seconds": round(self.seconds, 3),
+            "settings": asdict(self.settings),
+            "where": self.where,
+            "ranks": list(self._rank_rows()),
+            "stacks": {str(rank): text for rank, text in self.stacks.items()},
+            "samples": self._sample_rows(),
+            "model": list(self._model_rows()),
+            "events": list(self._event_rows()),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.outcome} after {self.seconds:.1f} s: {self.reason}"]
+        if self.failure:
+            lines.append(f"profile: {self.failure}")
+        for row in self._rank_rows():
+            lines.append(
+                f"rank {row['rank']}: {row['last_step']} ({row['seconds_since']:.1f} s ago)"
+            )
+            if row["blocked_in"]:
+                lines.append(f"  in {row['blocked_in']}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        title = f"{self.outcome} after {self.seconds:.1f} s: {self.reason}"
+        header = ("rank", "last step", "seconds since", "blocked in")
+        rows = [tuple("" if v is None else v for v in row.values()) for row in self._rank_rows()]
+        failure = f"<p>profile: {escape(self.failure)}</p>" if self.failure else ""
+        stacks = "".join(
+            f"<details><summary>rank {rank}</summary><pre>{escape(text)}</pre></details>"
+            for rank, text in self.stacks.items()
+        )
+        return html_table(title, rows, header) + failure + stacks
+
+
+def _frame(rows: Any, **dtypes: str) -> DataFrame:
+    """Rows as a DataFrame with these columns and dtypes, also when there is no row."""
+    import pandas as pd
+
+    frame = pd.DataFrame(list(rows), columns=list(dtypes) or None)
+    return frame.astype(dtypes)
+
+
+def _crash(sightings: tuple[Sighting, ...]) -> str:
+    seen = culprit(sightings)
+    assert seen is not None
+    code = seen.exit_code or 0
+    name = f" ({signal.Signals(-code).name})" if code < 0 else ""
+    lines = relative(seen.stderr).strip().splitlines()
+    said = f"; its last line on standard error: {lines[-1].strip()}" if lines else ""
+    return (
+        f"rank {seen.rank} ended by itself at {seen.last['step']!r}, exit code {code}{name}{said}"
+    )

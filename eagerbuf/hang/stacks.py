@@ -1,0 +1,61 @@
+"""Stacks as people may read them: paths relative to a package, the blocking calls in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from pathlib import Path
+from types import FrameType
+
+_PATH = re.compile(r"(?<![\w.:/-])/[^\s\"':,;()\[\]]+")
+_FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+ in (?P<function>.+)$', re.MULTILINE)
+_WRAPPERS = ("torch/distributed/c10d_logger.py", "torch/utils/_contextlib.py")
+_OUTERMOST = ("run_rank",)
+
+
+def _roots() -> list[str]:
+    """Folders that packages are imported from, the most specific one first."""
+    named = [sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    package = str(Path(__file__).resolve().parent.parent.parent)
+    roots = {os.path.abspath(path) for path in [*named, *filter(None, sys.path), package]}
+    return sorted(roots - {"/"}, key=len, reverse=True)
+
+
+def relative(text: str) -> str:
+    """The text with every absolute path made relative to the package that it belongs to.
+
+    A path under no known package keeps its last two parts.
+    """
+    roots = _roots()
+
+    def shorten(match: re.Match[str]) -> str:
+        path = match.group()
+        for root in roots:
+            if path.startswith(root + "/"):
+                return path[len(root) + 1 :]
+        return "/".join(path.split("/")[-2:]).lstrip("/")
+
+    return _PATH.sub(shorten, text)
+
+
+def blocked_in(stack: str) -> str:
+    """The calls of a stack, innermost first, joined with " < ", down to the rank's own start."""
+    calls: list[str] = []
+    for frame in _FRAME.finditer(relative(stack)):
+        if frame["function"] in _OUTERMOST:
+            break
+        if frame["path"] not in _WRAPPERS:
+            calls.append(frame["function"])
+    return " < ".join(calls)
+
+
+def frame_stack(frame: FrameType | None) -> str:
+    """A live frame's stack in faulthandler's form, innermost call first."""
+    lines = ["Stack (most recent call first):"]
+    while frame is not None:
+        code = frame.f_code
+        lines.append(f'  File "{code.co_filename}", line {frame.f_lineno} in {code.co_name}')
+        frame = frame.f_back
+    return "\n".join(lines)

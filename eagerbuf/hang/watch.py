@@ -1,0 +1,121 @@
+"""Who watches: what is known of each rank, and when that amounts to an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+from eagerbuf.hang.journal import DONE, READY, Line
+
+OUTCOMES = ("hang", "completed", "crashed", "overtime")
+BUSY_S = 0.05  # CPU time of the main thread above which a rank is not blocked; ticks are 0.01 s
+LONGEST_TICK_S = 0.5  # of the stall clock: a pause of the watcher itself is no stall of the ranks
+LOST_PEER = 3  # exit status of a rank that another rank's end took along
+
+
+@dataclass
+class Sighting:
+    """What the watcher knows of one rank; `now` and the lines' `t` are seconds of its own clock."""
+
+    rank: int
+    lines: list[Line] = field(default_factory=list)
+    now: float = 0.0
+    cpu_s: float = 0.0
+    asleep: bool = False
+    exit_code: int | None = None
+    stderr: str = ""
+    stack: str = ""
+
+    @property
+    def steps(self) -> list[Line]:
+        """The journal's lines that name a step."""
+        return [line for line in self.lines if "step" in line]
+
+    @property
+    def last(self) -> Line:
+        """The last step, or a line that says that there is none."""
+        steps = self.steps
+        return steps[-1] if steps else {"t": 0.0, "step": "not started", "waits": False}
+
+    @property
+    def done(self) -> bool:
+        """Whether the rank has said that it is through."""
+        return bool(self.last["step"] == DONE)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the rank is past imports and rendezvous."""
+        return any(line["step"] == READY for line in self.steps)
+
+    def notes(self, key: str) -> list[Any]:
+        """Everything the rank noted under `key`, in order."""
+        return [line["note"][key] for line in self.lines if key in line.get("note", {})]
+
+    def look(self, pid: int) -> None:
+        """Note the CPU time of the process's main thread and whether it sleeps."""
+        try:
+            process = psutil.Process(pid)
+            self.cpu_s = _main_thread_s(process)
+            self.asleep = process.status() in (psutil.STATUS_SLEEPING, psutil.STATUS_IDLE)
+        except psutil.Error:
+            self.asleep = False
+
+    def blocked(self, cpu_before: float) -> bool:
+        """Whether the rank waits for another one and uses no CPU time (a wait on CUDA spins)."""
+        if self.done or not self.last["waits"]:
+            return self.done
+        on_cuda = any(str(device).startswith("cuda") for device in self.notes("device"))
+        return on_cuda or (self.asleep and self.cpu_s - cpu_before < BUSY_S)
+
+
+def _main_thread_s(process: psutil.Process) -> float:
+    for thread in process.threads():
+        if thread.id == process.pid:
+            return float(thread.user_time + thread.system_time)
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+class StallClock:
+    """How long nothing has moved although every rank was ready; any sign of life sets it to 0."""
+
+    def __init__(self) -> None:
+        self.quiet_s = 0.0
+        self._seen = -1
+        self._cpu: list[float] = []
+        self._last = 0.0
+
+    def tick(self, now: float, ranks: Sequence[Sighting]) -> float:
+        """Seconds of stall so far, `now` being the watcher's clock in seconds."""
+        elapsed, self._last = min(now - self._last, LONGEST_TICK_S), now
+        seen = sum(len(rank.lines) for rank in ranks)
+        moved = seen != self._seen or not all(rank.ready for rank in ranks)
+        if moved or not all(r.blocked(cpu) for r, cpu in zip(ranks, self._cpu, strict=True)):
+            self.quiet_s, self._seen = 0.0, seen
+            self._cpu = [rank.cpu_s for rank in ranks]
+        else:
+            self.quiet_s += elapsed
+        return self.quiet_s
+
+
+def culprit(ranks: Sequence[Sighting]) -> Sighting | None:
+    """The rank that ended on its own, before a rank that only lost its peer; None if all live."""
+    ended = [rank for rank in ranks if rank.exit_code is not None]
+    own = [rank for rank in ended if rank.exit_code != LOST_PEER]
+    return next(iter(own or ended), None)
+
+
+def judge(
+    ranks: Sequence[Sighting], clock: StallClock, now: float, stall_s: float, limit_s: float
+) -> str | None:
+    """The outcome, one of OUTCOMES, or None while the run goes on; `now` in seconds since start."""
+    if culprit(ranks) is not None:
+        return "crashed"
+    if all(rank.done for rank in ranks):
+        return "completed"
+    if clock.tick(now, ranks) >= stall_s:
+        return "hang"
+    return "overtime" if now >= limit_s else None

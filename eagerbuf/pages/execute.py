@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_client import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
@@ -71,7 +72,7 @@ def execute(path: Path) -> Executed:
     client = NotebookClient(
         notebook,
         timeout=CELL_LIMIT_S,
-        kernel_name="python3",
+        km=AsyncKernelManager(kernel_name="python3", transport="ipc"),
         record_timing=False,
         resources={"metadata": {"path": str(path.parent)}},
     )

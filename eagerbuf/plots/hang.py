@@ -38,46 +38,55 @@ def probes(frame: DataFrame, ceilings: dict[str, int]) -> go.Figure:
     return fig
 
 
-def hang_timeline(events: DataFrame, outcome: str) -> go.Figure:
-    """What each rank did when: columns rank, seconds (since the start), step; one lane a rank."""
+def hang_timeline(events: DataFrame, outcome: str, end: float | None = None) -> go.Figure:
+    """What each rank did when: columns rank, seconds (since the start), step; one lane a rank.
+
+    `end`: seconds at which watching ended; the time from a rank's last step to it is drawn as the
+    wait it is in, in a hang.
+    """
     ranks = sorted(events["rank"].unique().tolist())
-    end = float(events.seconds.max())
+    stop = float(events.seconds.max()) if end is None else end
+    hung = outcome == "hang"
     fig = figure(
-        f"Outcome: {outcome}; the last step of each rank is where it stayed",
+        "Hang: every rank stays in its last step"
+        if hung
+        else f"Outcome {outcome}: the steps of each rank",
         "seconds since the start",
         "rank",
         height=150 + 70 * len(ranks),
     )
     for rank in ranks:
-        own = events[events["rank"] == rank]
-        color = COLORS["overflow" if outcome == "hang" else "fits"]
-        fig.add_scatter(
-            x=[float(own.seconds.min()), end],
-            y=[rank, rank],
-            mode="lines",
-            line={"color": COLORS["light"], "width": 8},
-            hoverinfo="skip",
-        )
-        fig.add_scatter(
-            x=own.seconds.tolist(),
-            y=[rank] * len(own),
-            text=own.step.tolist(),
-            mode="markers",
-            marker={"color": COLORS["neutral"], "size": 8, "symbol": "line-ns-open"},
-            hovertemplate="%{x:.2f} s: %{text}<extra></extra>",
-        )
-        last = own.iloc[-1]
-        fig.add_annotation(
-            x=float(last.seconds),
-            y=rank,
-            text=f"{last.step} at {last.seconds:.1f} s",
-            font={"color": color},
-            xanchor="right",
-            yshift=20,
-            showarrow=False,
-        )
+        _lane(fig, events[events["rank"] == rank], rank, stop if hung else None)
     fig.update_yaxes(tickvals=ranks, range=[max(ranks) + 0.6, -0.7])
     return fig
+
+
+def _lane(fig: go.Figure, own: DataFrame, rank: int, stop: float | None) -> None:
+    """One rank: its time in grey, its steps as ticks, and the wait at the end in orange."""
+    last = own.iloc[-1]
+    spans = [(float(own.seconds.min()), float(last.seconds), COLORS["light"])]
+    if stop is not None:
+        spans.append((float(last.seconds), stop, COLORS["overflow"]))
+    for start, until, color in spans:
+        line = {"color": color, "width": 10}
+        fig.add_scatter(x=[start, until], y=[rank, rank], mode="lines", line=line, hoverinfo="skip")
+    fig.add_scatter(
+        x=own.seconds.tolist(),
+        y=[rank] * len(own),
+        text=own.step.tolist(),
+        mode="markers",
+        marker={"color": COLORS["neutral"], "size": 8, "symbol": "line-ns-open"},
+        hovertemplate="%{x:.2f} s: %{text}<extra></extra>",
+    )
+    fig.add_annotation(
+        x=float(last.seconds if stop is None else stop),
+        y=rank,
+        text=f"{last.step}, since {last.seconds:.1f} s" if stop is not None else last.step,
+        font={"color": COLORS["neutral" if stop is None else "overflow"]},
+        xanchor="right",
+        yshift=20,
+        showarrow=False,
+    )
 
 
 def latency_fit(samples: DataFrame, curve: DataFrame) -> go.Figure:
@@ -131,13 +140,12 @@ def predicted_chunk(frame: DataFrame, chunk: int, buffers: dict[str, int]) -> go
             line={"color": shade, "width": 2.5},
             hovertemplate=f"history %{{x:,}}: %{{y:,}} tokens<extra>smoothing {factor}</extra>",
         )
-        last = part.iloc[-1]
+        middle = part.iloc[len(part) // 2]
         fig.add_annotation(
-            x=int(last.history_len),
-            y=int(last.num_tokens),
+            x=int(middle.history_len),
+            y=int(middle.num_tokens),
             text=f"smoothing {factor}",
             font={"color": shade},
-            xanchor="right",
             yshift=12,
             showarrow=False,
         )

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import print_exc
-from typing import Any
+from typing import Any, NoReturn
 
 _ROOT = Path(__file__).parents[2]  # what a rank needs on its path to import eagerbuf
+_PARTING_S = 5.0  # how long a leader may take to end its ranks
 Job = dict[str, Any]
 
 
@@ -34,21 +34,34 @@ def run_ranks(module: str, job: Mapping[str, Any], ranks: int, limit_s: float) -
 
 
 def fork_ranks(folder: str, work: Callable[[Job, int], Any]) -> None:
-    """Fork the job's ranks, each writing what `work(job, rank)` returns, and wait for all."""
+    """Fork the job's ranks, each writing what `work(job, rank)` returns, and wait for all.
+
+    If one fails, or on SIGTERM, all are ended and waited for.
+    """
     from eagerbuf.hang.guard import die_with_parent
 
     job: Job = json.loads((Path(folder) / "job").read_text())
     die_with_parent(job["parent"])
-    leader = os.getpid()
-    for rank in range(job["ranks"]):
-        if os.fork() == 0:
-            _work(Path(folder), job, rank, leader, work)
-    for _ in range(job["ranks"]):
-        if os.wait()[1]:
-            os._exit(1)  # the launcher ends the others
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    leader, alive = os.getpid(), set[int]()
+    try:
+        for rank in range(job["ranks"]):
+            alive.add(os.fork() or _work(Path(folder), job, rank, leader, work))
+        while alive:
+            pid, status = os.wait()
+            alive.discard(pid)
+            if status:
+                sys.exit(1)
+    finally:
+        for pid in alive:
+            os.kill(pid, signal.SIGKILL)
+        for pid in alive:
+            os.waitpid(pid, 0)
 
 
-def _work(folder: Path, job: Job, rank: int, leader: int, work: Callable[[Job, int], Any]) -> None:
+def _work(
+    folder: Path, job: Job, rank: int, leader: int, work: Callable[[Job, int], Any]
+) -> NoReturn:
     """The whole life of a rank; it leaves through _exit, as torch's own teardown takes seconds."""
     from eagerbuf.hang.guard import die_with_parent
 
@@ -83,12 +96,20 @@ def _run(command: list[str], errors: Path, limit_s: float) -> None:
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"the ranks were not done after limit_s={limit_s:g} seconds") from None
     finally:
-        with suppress(ProcessLookupError):  # nobody is left of the group
-            os.killpg(leader.pid, signal.SIGKILL)
-        leader.wait()
+        _end(leader)
     if status:
         lines = errors.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
         raise RuntimeError(f"a rank failed: {lines[-1]}")
+
+
+def _end(leader: subprocess.Popen[bytes]) -> None:
+    """Have the leader end its ranks; without it the kernel does (`die_with_parent`)."""
+    leader.terminate()
+    try:
+        leader.wait(_PARTING_S)
+    except subprocess.TimeoutExpired:
+        leader.kill()
+        leader.wait()
 
 
 def _environment() -> dict[str, str]:

@@ -132,9 +132,18 @@ def check(config_or_reading: EngineConfig | Reading, release: str | None = None)
 
 
 def _hold(deployment: Deployment, rule: Rule, shapes: list[Shape]) -> RuleReport:
-    bound = deployment.bound(rule)
-    case = Case(deployment, rule, bound, shapes, broadcasts(rule, deployment.release))
-    return RuleReport(rule.name, bound, _verdict(case), tuple(find(case)))
+    """Findings for what is known; a verdict only if no unknown flag could change it."""
+    case = _case(deployment, rule, shapes)
+    verdicts = {_verdict(case)}
+    for variant in deployment.variants()[1:]:
+        verdicts.add(_verdict(_case(variant, rule, variant.shapes())))
+    verdict = verdicts.pop() if len(verdicts) == 1 else UNKNOWN
+    return RuleReport(rule.name, case.bound, verdict, tuple(find(case)))
+
+
+def _case(deployment: Deployment, rule: Rule, shapes: list[Shape]) -> Case:
+    broadcast = broadcasts(rule, deployment.release)
+    return Case(deployment, rule, deployment.bound(rule), shapes, broadcast)
 
 
 def _verdict(case: Case) -> str:

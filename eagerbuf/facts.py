@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
-from eagerbuf.config import DEFAULTS, FIELDS, OPTIONAL, Columns, EngineConfig, given
+from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, OPTIONAL, Columns, EngineConfig, given
 from eagerbuf.releases import Release
 from eagerbuf.shapes import Shape, worst_shapes
 from eagerbuf.sizing import BufferSize, Rule
@@ -46,21 +46,26 @@ class Deployment:
     unknown: frozenset[str]
     sources: Mapping[str, str]
     release: Release
-    env: Mapping[str, str] = field(default_factory=dict)
+    copies: bool = True  # False under SGLANG_EAGER_INPUT_NO_COPY
     bench: tuple[tuple[int, int], ...] = ()
 
     @property
     def known(self) -> EngineConfig:
         """The configuration with the least value in place of each unknown field."""
-        least = {name: None if name in OPTIONAL else DEFAULTS.get(name, 1) for name in self.unknown}
+        absent = {n for n in FIELDS if self.values[n] is None and n not in OPTIONAL} | self.unknown
+        least = {name: None if name in OPTIONAL else DEFAULTS.get(name, 1) for name in absent}
         if "chunked_prefill_size" in self.unknown:
             least["chunked_prefill_size"] = 1
         return EngineConfig(**{**self.values, **least})
 
-    @property
-    def copies(self) -> bool:
-        """Whether batches are copied into the buffers at all."""
-        return self.env.get(NO_COPY, "").strip().lower() not in ("1", "true", "yes", "y")
+    def variants(self) -> list[Deployment]:
+        """This deployment, and for each unknown flag the one that has it on."""
+        flags = [name for name in FIELDS if name in FLAGS and name in self.unknown]
+        on = [
+            replace(self, values={**self.values, name: True}, unknown=self.unknown - {name})
+            for name in flags
+        ]
+        return [self, *on]
 
     def bound(self, rule: Rule) -> Bound:
         """Capacity under `rule`: a term that needs something unknown counts as 0."""
@@ -131,9 +136,8 @@ def describe(source: Any, release: Release) -> Deployment:
     values = {name: source.values.get(name, DEFAULTS.get(name)) for name in FIELDS}
     missing = frozenset(source.unknown) & set(FIELDS)
     missing |= {n for n in ("max_total_num_tokens", "context_len") if values[n] is None}
-    return Deployment(
-        values, missing, source.sources, release, source.env, bench_shapes(source.bench)
-    )
+    bench = bench_shapes(source.bench)
+    return Deployment(values, missing, source.sources, release, not source.no_copy, bench)
 
 
 def bench_shapes(bench: Any) -> tuple[tuple[int, int], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -14,10 +15,11 @@ from tests.upstream import draw
 from tests.upstream.compare import Comparison, answered
 from tests.upstream.engine import GETTERS, SILENT, SRT
 from tests.upstream.load import Room
-from tests.upstream.wheels import Wheel
+from tests.upstream.wheels import NEEDED, Wheel
 
 MIXIN = f"{SRT}/managers/scheduler_pp_mixin.py"
 SIZER = f"{SRT}/managers/scheduler_components/dynamic_chunk_sizer.py"
+_NO_IDS = memoryview(b"")
 UNCLIPPED = 1 << 62
 
 
@@ -31,10 +33,10 @@ class Dynamic:
     def __init__(self, wheel: Wheel) -> None:
         self.smooth_factor = 0.75
         self.sent: list[Any] = []
+        self._sizes: list[int] = []
         self._after: Callable[[list[Any]], Iterable[Any]] = _stop
         stubs = {
-            "np": SimpleNamespace(random=SimpleNamespace(randint=_token_ids), int64="int64"),
-            "array": lambda _, length: length,
+            "np": SimpleNamespace(random=SimpleNamespace(randint=self._token_ids), int64="int64"),
             "tqdm": lambda inputs, **_: self._after(inputs),
             "SamplingParams": SimpleNamespace,
             "broadcast_pyobj": self._broadcast,
@@ -57,12 +59,11 @@ class Dynamic:
 
     def probe_lengths(self, chunk: int | None, max_len: int = UNCLIPPED) -> list[int]:
         """Lengths of the prefills that the profiler prepares, before it runs the first one."""
-        self._after = _stop
-        try:
+        self._after, self._sizes = _stop, []
+        with suppress(_Stop):
             self._profile(_rank0(self.parallel, chunk, max_len))
-        except _Stop as stop:
-            return list(stop.args[0])
-        raise AssertionError("the profiler went past its inputs")
+            raise AssertionError("the profiler went past its inputs")
+        return self._sizes
 
     def fails(self, chunk: int | None = 512) -> tuple[str, list[Any]]:
         """A profile whose first forward fails: ("raised" or "disabled", what other ranks got)."""
@@ -93,6 +94,11 @@ class Dynamic:
         smooth = SimpleNamespace(get=lambda: self.smooth_factor)
         return SimpleNamespace(SGLANG_DYNAMIC_CHUNKING_SMOOTH_FACTOR=smooth)
 
+    def _token_ids(self, low: int, high: int, *, size: int, dtype: Any) -> memoryview:
+        """Random token ids, of which only the number matters."""
+        self._sizes.append(size)
+        return _NO_IDS
+
     def _send(self, data: Any, **_: Any) -> None:
         self.sent.append(data)
 
@@ -105,19 +111,8 @@ class _Stop(Exception):
     """The inputs are ready; nothing after them is of interest."""
 
 
-class _TokenIds(int):
-    """Random token ids of which only the number matters."""
-
-    def tobytes(self) -> int:
-        return self
-
-
-def _token_ids(low: int, high: int, *, size: int, dtype: Any) -> _TokenIds:
-    return _TokenIds(size)
-
-
 def _stop(inputs: list[Any]) -> Iterable[Any]:
-    raise _Stop(inputs)
+    raise _Stop
 
 
 def _fail(inputs: list[Any]) -> Iterable[Any]:
@@ -141,14 +136,13 @@ def clips(wheel: Wheel) -> bool:
     return max(Dynamic(wheel).probe_lengths(1000, 200)) == 200
 
 
-@lru_cache(maxsize=2)
 def _probe_cases(clipped: bool, salt: int, count: int) -> tuple[Any, Any]:
     rng = draw.generator(200 + salt)
     edge = np.arange(1, 1 + count // 4) + salt * (count // 4)  # every small chunk in turn
     chunks = np.concatenate([edge, np.floor(10 ** rng.uniform(0, 5.5, count - len(edge)))])
     limits = np.floor(10 ** rng.uniform(0, 6, count)).astype(int).tolist()
     pairs = list(zip(chunks.astype(int).tolist(), limits, strict=True))
-    return pairs, [probe_lengths(chunk, most if clipped else None) for chunk, most in pairs]
+    return pairs, (probe_lengths(chunk, most if clipped else None) for chunk, most in pairs)
 
 
 def _released_probes(wheel: Wheel) -> Callable[[tuple[int, int]], list[int]]:
@@ -238,6 +232,7 @@ PROBES = Comparison(
     lambda wheel, salt, count: _probe_cases(clips(wheel), salt, count),
     _released_probes,
     lambda wheel: "clipped form" if clips(wheel) else "unclipped form",
+    also_in_full=NEEDED[-1:],
 )
 PREDICTOR = Comparison(
     "ChunkSizePredictor: coefficients, next chunk, errors",

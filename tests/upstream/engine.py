@@ -14,7 +14,7 @@ from tests.upstream import draw
 from tests.upstream.compare import Comparison
 from tests.upstream.draw import optional
 from tests.upstream.load import Room
-from tests.upstream.wheels import Wheel
+from tests.upstream.wheels import NEEDED, Wheel
 
 SRT = "sglang/srt"
 RUNNER = f"{SRT}/model_executor/runner/eager_runner.py"
@@ -51,6 +51,7 @@ class Settings(SimpleNamespace):
             enable_mamba_extra_buffer=lambda: False,
             enable_dp_lm_head=False,
             speculative_eagle_topk=1,
+            speculative_adaptive=False,
         )
 
     def apply(self, row: Mapping[str, Any]) -> None:
@@ -87,6 +88,7 @@ class Engine:
             "build_eager_registry": self._allocate,
             "get_moe_a2a_backend": lambda: self._backends[settings.moe_a2a_backend],
             "DllmConfig": SimpleNamespace(from_server_args=lambda _: None),
+            "_configured_parallel": lambda name: getattr(settings, name),
             "logger": SILENT,
         }
         self.room = Room(wheel, dict.fromkeys(GETTERS, lambda: settings) | stubs)
@@ -218,6 +220,13 @@ def rule_of(wheel: Wheel) -> str | None:
     return next((rule for rule in UPSTREAM_RULES if _sizes(frame, rule) == found), None)
 
 
+def zigzag_of_one(wheel: Wheel) -> int:
+    """The alignment of zigzag CP over one rank: the flag is on, there is nothing to split."""
+    engine, row = Engine(wheel), draw.configs(1).to_dict("records")[0]
+    engine.apply({**row, "tp_size": row["dp_size"], "attn_cp_size": 1, "cp_zigzag": True})
+    return engine.cp_align_size()
+
+
 def _sizes(frame: Any, rule: str) -> list[tuple[int, int]]:
     sizes = size_many(frame, rule)
     return list(zip(sizes.max_bs.tolist(), sizes.max_num_tokens.tolist(), strict=True))
@@ -266,7 +275,7 @@ SIZING = Comparison(
     _sizing_cases,
     lambda wheel: _asked(wheel, Engine.sizing),
     lambda wheel: f"rule {rule_of(wheel)}",
-    every_release_in_full=True,
+    also_in_full=NEEDED,
 )
 SETTINGS = Comparison(
     "max_prefill_buffer_tokens, require_mlp_sync, attn_tp_size, cp_align_size",

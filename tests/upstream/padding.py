@@ -37,7 +37,7 @@ class Padding:
         stubs = dict.fromkeys(GETTERS, lambda: shared) | {
             "torch": SimpleNamespace(tensor=_nothing),  # the copy for the GPU, in pinned memory
             "TboForwardBatchPreparer": SimpleNamespace(prepare=lambda **_: None),
-            "get_moe_a2a_backend": lambda: self._backends[shared.moe_a2a_backend],
+            "get_moe_a2a_backend": lambda: self.backends[shared.moe_a2a_backend],
             "get_attention_dp_size": lambda: shared.attn_dp_size,
             "get_cp_padding_align_size": lambda: shared.cp_align_size,
             "mambaish_config": lambda _: None,
@@ -45,9 +45,11 @@ class Padding:
             "_DP_MAX_LEN_WITH_IDLE": shared.max_len_with_idle,
             "_is_cpu": True,
             "is_hip": lambda: False,
+            "prefill_graph_tolerates_sum_len": lambda: False,
             **{name: _nothing for name in _SETTERS},
         }
         self.room = Room(wheel, stubs)
+        self._model_runner = _model_runner(shared)
 
     def pad(
         self,
@@ -56,14 +58,16 @@ class Padding:
         is_extend: bool,
         rank: int = 0,
         per_request: int = 1,
+        in_graph: bool = False,
     ) -> Padded:
         """Pad one step over all DP ranks; `per_request` over 1 is a speculative verify."""
         self.settings.attn_dp_size = len(num_tokens)
         self.settings.attn_dp_rank = rank
         batch = _batch(num_tokens, is_extend, rank, per_request)
         batch.forward_mode = self._mode(is_extend, per_request)
+        batch.can_run_dp_prefill_cuda_graph = batch.can_run_dp_breakable_cuda_graph = in_graph
         batch._pad_inputs_to_size = lambda _, tokens, bs: batch.__dict__.update(tokens=tokens, bs=bs)
-        self._prepare(batch, _MODEL_RUNNER)
+        self._prepare(batch, self._model_runner)
         mode = "max_len" if batch.dp_padding_mode.is_max_len() else "sum_len"
         return Padded(mode, list(batch.global_num_tokens_cpu), batch.tokens, batch.bs)
 
@@ -91,19 +95,24 @@ class Padding:
         return self.room.piece("ForwardMode", BATCH)
 
     @cached_property
-    def _backends(self) -> dict[str, Any]:
+    def backends(self) -> dict[str, Any]:
         members = self.room.piece("MoeA2ABackend", f"{SRT}/layers/moe/utils.py")
         return {member.value: member for member in members}
 
 
 _SETTERS = ("set_dp_buffer_len", "set_dp_buffer_len_from_batch", "set_is_extend_in_batch")
-_MODEL_RUNNER = SimpleNamespace(
-    mambaish_config=None,
-    is_draft_worker=False,
-    model_config=SimpleNamespace(hf_config=SimpleNamespace()),
-    attn_tp_sequence_sharded=lambda _: False,
-    attn_backend=SimpleNamespace(late_layer_num_tokens=lambda _: None),
-)
+
+
+def _model_runner(settings: SimpleNamespace) -> SimpleNamespace:
+    """A plain model, so that no branch for state-space layers is taken."""
+    return SimpleNamespace(
+        server_args=settings.graph,
+        mambaish_config=None,
+        is_draft_worker=False,
+        model_config=SimpleNamespace(hf_config=SimpleNamespace()),
+        attn_tp_sequence_sharded=lambda _: False,
+        attn_backend=SimpleNamespace(late_layer_num_tokens=lambda _: None),
+    )
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -149,7 +158,6 @@ def _batch(
         spec_info=spec if per_request > 1 else None,
         seq_lens=range(requests),
         tbo_children=None,
-        can_run_dp_prefill_cuda_graph=False,
         dp_spec_prefill_coordination_applied=False,
     )
 

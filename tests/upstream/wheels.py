@@ -7,6 +7,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 NEEDED = ("0.5.14", "0.5.15.post1", "0.5.19", "0.5.20", "0.5.23")  # every rule and every fault
 KEPT = ("sglang/srt/", "sglang/bench", "flashinfer/")  # the rest of a wheel is of no use here
 PLATFORMS = tuple(f"manylinux_2_{glibc}_x86_64" for glibc in (34, 28, 35, 39))
+PIN = re.compile(r"^Requires-Dist: flashinfer[-_]python(?:\[\w+\])? *\(?==([\w.]+)", re.MULTILINE)
 Show = Callable[[str], None]
 
 
@@ -93,6 +95,11 @@ def known_releases() -> list[str]:
     return [row["release"] for row in releases() if row["release"][0].isdigit()]
 
 
+def row_of(wheel: Wheel) -> dict[str, str]:
+    """The row of a release of SGLang in the table."""
+    return next(row for row in releases() if row["release"] == wheel.version)
+
+
 def every() -> bool:
     """The switch: all releases and the large FlashInfer, not only the needed ones."""
     return os.environ.get("EAGERBUF_UPSTREAM_ALL", "") not in ("", "0")
@@ -151,6 +158,7 @@ def _unpack(wheel: Wheel, archive: Path, target: Path) -> dict[str, Any]:
         sources = [n for n in zipped.namelist() if n.endswith(".py") and n.startswith(KEPT)]
         files = {name: _extract(zipped, name, target, recorded) for name in sources}
         newest = max(entry.date_time for entry in zipped.infolist())
+        metadata = zipped.read(f"{info}/METADATA").decode("utf-8")
     data = archive.read_bytes()
     return {
         "package": wheel.package,
@@ -159,6 +167,7 @@ def _unpack(wheel: Wheel, archive: Path, target: Path) -> dict[str, Any]:
         "sha256": hashlib.sha256(data).hexdigest(),
         "bytes": len(data),
         "newest_file": "{:04}-{:02}-{:02}".format(*newest[:3]),
+        "flashinfer": pin.group(1) if (pin := PIN.search(metadata)) else "",
         "files": files,
     }
 

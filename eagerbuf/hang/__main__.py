@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Be a rank or start a run; exit status 0 only for the outcome "completed"."""
     options = vars(_parser().parse_args(argv))
     as_json = options.pop("json")
-    options["ranks"] = int(os.environ.get("WORLD_SIZE", options["ranks"]))
+    if "RANK" in os.environ:
+        options["ranks"] = int(os.environ["WORLD_SIZE"])
     try:
         settings = Settings(**options)
     except ValueError as error:

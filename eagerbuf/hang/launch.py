@@ -22,7 +22,7 @@ from eagerbuf.hang.report import HangReport
 from eagerbuf.hang.settings import Settings
 from eagerbuf.hang.watch import LOST_PEER, Sighting, StallClock, culprit, judge
 
-POLL_S = 0.05
+POLL_S = 0.1
 STACK_S = 3.0  # how long a rank may take to write its stack
 GRACE_S = 1.0  # how long to look for the rank whose end took the others along
 OUTERMOST = "in _run_module_as_main"  # the last line of a stack that is whole
@@ -165,12 +165,13 @@ class Company:
         """Bring the sightings up to date."""
         for sighting, member in zip(self.sightings, self.members, strict=True):
             sighting.exit_code = member.process.poll()
-            sighting.lines += member.journal.new_lines()
+            lines = member.journal.new_lines()
+            sighting.lines += lines
             sighting.now = self.seconds()
-            if sighting.exit_code is None:
-                sighting.look(member.process.pid)
-            else:
+            if sighting.exit_code is not None:
                 sighting.stderr = member.text("stderr")
+            elif not lines:  # whoever writes is not blocked
+                sighting.look(member.process.pid)
         return self.sightings
 
     def _find_culprit(self) -> None:
@@ -197,7 +198,7 @@ class Company:
             self.members[sighting.rank].process.send_signal(signal.SIGUSR1)
         until = time.monotonic() + STACK_S
         while time.monotonic() < until and not all(OUTERMOST in s.stack for s in asked):
-            time.sleep(POLL_S / 5)
+            time.sleep(POLL_S / 10)
             for sighting in asked:
                 sighting.stack = self.members[sighting.rank].text("stack")
 

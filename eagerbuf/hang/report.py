@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
+_DONE_WITH = {"swallow": "swallowed", "broadcast": "broadcast"}
+
 
 @dataclass(frozen=True)
 class HangReport:
@@ -60,8 +62,21 @@ class HangReport:
         if self.outcome == "crashed":
             return _crash(self.sightings)
         if self.outcome == "overtime":
-            return f"limit_s={self.settings.limit_s:g} passed while ranks still moved"
+            ready = all(seen.ready for seen in self.sightings)
+            so_far = "while ranks still moved" if ready else "before every rank was ready"
+            return f"limit_s={self.settings.limit_s:g} passed {so_far}"
         return f"no rank moved for stall_s={self.settings.stall_s:g}, each waits for another"
+
+    @property
+    def setting(self) -> str:
+        """What ran and where, in one line."""
+        asked, where = self.settings, self.where
+        device, backend = where.get("device", asked.device), where.get("backend", "no group yet")
+        return (
+            f"{asked.ranks} ranks, rank 0 on {device}, pipeline group on {backend}, "
+            f"torch {where.get('torch', 'not loaded')}; rule {asked.rule}, chunk {asked.chunk} "
+            f"tokens, a failing profile is {_DONE_WITH[asked.on_failure]}"
+        )
 
     def _rank_rows(self) -> Iterator[dict[str, Any]]:
         for seen in self.sightings:
@@ -133,7 +148,7 @@ class HangReport:
         }
 
     def __str__(self) -> str:
-        lines = [f"{self.outcome} after {self.seconds:.1f} s: {self.reason}"]
+        lines = [f"{self.outcome} after {self.seconds:.1f} s: {self.reason}", self.setting]
         if self.failure:
             lines.append(f"profile: {self.failure}")
         for row in self._rank_rows():
@@ -148,12 +163,13 @@ class HangReport:
         title = f"{self.outcome} after {self.seconds:.1f} s: {self.reason}"
         header = ("rank", "last step", "seconds since", "blocked in")
         rows = [tuple("" if v is None else v for v in row.values()) for row in self._rank_rows()]
-        failure = f"<p>profile: {escape(self.failure)}</p>" if self.failure else ""
+        notes = [self.setting, *([f"profile: {self.failure}"] if self.failure else [])]
+        said = "".join(f"<p>{escape(note)}</p>" for note in notes)
         stacks = "".join(
             f"<details><summary>rank {rank}</summary><pre>{escape(text)}</pre></details>"
             for rank, text in self.stacks.items()
         )
-        return html_table(title, rows, header) + failure + stacks
+        return html_table(title, rows, header) + said + stacks
 
 
 def _frame(rows: Any, **dtypes: str) -> DataFrame:

@@ -12,7 +12,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from eagerbuf.hang.journal import Journal
 
 HIDDEN, HEADS, LAYERS, VOCAB = 64, 8, 2, 1024
-LEAST_SWEEPS, MOST_SWEEPS, ENOUGH_S = 2, 8, 1.0
+LEAST_SWEEPS, MOST_SWEEPS, ENOUGH_MS = 2, 12, 1000.0
 
 
 class Stage:
@@ -72,16 +72,17 @@ def profile(
 ) -> list[float]:
     """Least milliseconds of a prefill of each length over several sweeps, in the order given.
 
-    Upstream sweeps once; the least of a few sweeps drops what else the machine was doing. At
-    least 2, more (up to 8) while they take less than a second together.
+    Upstream sweeps once; the least of a few sweeps drops what else the machine was doing. Short
+    probes need more of them: at least 2, then up to 12 until a second was measured in all.
     """
     best = [math.inf] * len(lengths)
-    start = time.monotonic()
+    measured = 0.0
     for sweep in range(MOST_SWEEPS):
-        if sweep >= LEAST_SWEEPS and time.monotonic() - start > ENOUGH_S:
+        if sweep >= LEAST_SWEEPS and measured >= ENOUGH_MS:
             break
         for i, length in enumerate(lengths):
             journal.step(f"sweep {sweep + 1}, probe {i + 1} of {len(lengths)}: {length} tokens")
-            best[i] = min(best[i], measure(length))
+            latency = measure(length)
+            measured, best[i] = measured + latency, min(best[i], latency)
             journal.note(sample=[i, length, best[i]])
     return best

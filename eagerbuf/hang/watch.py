@@ -37,8 +37,8 @@ class Sighting:
     @property
     def last(self) -> Line:
         """The last step, or a line that says that there is none."""
-        steps = self.steps
-        return steps[-1] if steps else {"t": 0.0, "step": "not started", "waits": False}
+        nothing: Line = {"t": 0.0, "step": "not started", "waits": False}
+        return next((line for line in reversed(self.lines) if "step" in line), nothing)
 
     @property
     def done(self) -> bool:
@@ -48,7 +48,7 @@ class Sighting:
     @property
     def ready(self) -> bool:
         """Whether the rank is past imports and rendezvous."""
-        return any(line["step"] == READY for line in self.steps)
+        return any(line.get("step") == READY for line in self.lines)
 
     def notes(self, key: str) -> list[Any]:
         """Everything the rank noted under `key`, in order."""

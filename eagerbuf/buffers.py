@@ -98,6 +98,19 @@ class StaticBuffers:
         self._check_dtypes(batch)
         return {name: self._copy(name, tensor) for name, tensor in batch.items()}
 
+    def try_load(self, num_tokens: int, bs: int) -> str:
+        """Load a batch of zeros of that many tokens and requests: the refusal, "" if it fits."""
+        lengths = {"tokens": num_tokens, "requests": bs}
+        zeros = {
+            name: torch.zeros(slot.shape(lengths[slot.axis]), dtype=torch.int64)
+            for name, slot in self.slots.items()
+        }
+        try:
+            self.load(zeros)
+        except RuntimeError as refusal:
+            return str(refusal)
+        return ""
+
     def _copy(self, name: str, source: torch.Tensor) -> torch.Tensor:
         view = self._buffers[name][..., : source.shape[-1]]
         return view.copy_(source)

@@ -49,11 +49,7 @@ def _runnable(config: EngineConfig, running: int) -> int:
 
 def _load(config: EngineConfig, running: int, buffers: StaticBuffers) -> dict[str, Any]:
     tokens, requests = padded_decode(config, running)
-    try:
-        buffers.load(_batch(buffers, {"tokens": tokens, "requests": requests}))
-        error = ""
-    except RuntimeError as refused:
-        error = str(refused)
+    error = buffers.try_load(tokens, requests)
     return {
         "running_requests": running,
         "bs": requests,
@@ -64,12 +60,3 @@ def _load(config: EngineConfig, running: int, buffers: StaticBuffers) -> dict[st
         "error": error,
     }
 
-
-def _batch(buffers: StaticBuffers, lengths: dict[str, int]) -> dict[str, Any]:
-    """A batch of zeros, every slot as long as its axis."""
-    import torch
-
-    return {
-        name: torch.zeros(slot.shape(lengths[slot.axis]), dtype=torch.int64)
-        for name, slot in buffers.slots.items()
-    }

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from jupyter_client import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
@@ -72,14 +71,15 @@ def execute(path: Path) -> Executed:
     client = NotebookClient(
         notebook,
         timeout=CELL_LIMIT_S,
-        km=AsyncKernelManager(kernel_name="python3", transport="ipc"),
+        kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],
         record_timing=False,
         resources={"metadata": {"path": str(path.parent)}},
     )
     start = time.monotonic()
     try:
         client.execute()
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+    except (CellExecutionError, CellTimeoutError, DeadKernelError, RuntimeError) as error:
         raise NotebookFailed(_explain(path, notebook, error)) from None
     return Executed(path, notebook, time.monotonic() - start)
 

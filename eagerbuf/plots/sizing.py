@@ -17,6 +17,14 @@ SYMBOLS = {
     "probe": "x-thin-open",
 }
 
+# 0 fits, 1 overflows
+SCALE = {
+    "cmin": 0,
+    "cmax": 1,
+    "colorscale": [[0, COLORS["fits"]], [1, COLORS["overflow"]]],
+    "showscale": False,
+}
+
 
 def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
     """Every batch shape against the ceiling of each rule, buttons for deployment and rule.
@@ -77,7 +85,8 @@ def bytes_per_rule(frame: DataFrame) -> go.Figure:
 
 
 def _kinds(batches: DataFrame, name: str) -> list[tuple[str, DataFrame]]:
-    own = batches[batches.deployment == name]
+    distinct = batches[["deployment", "kind", "num_tokens", "bs"]].drop_duplicates()
+    own = distinct[distinct.deployment == name]
     return [(kind, own[own.kind == kind]) for kind in SYMBOLS if (own.kind == kind).any()]
 
 
@@ -88,7 +97,7 @@ def _points(part: DataFrame) -> dict[str, Any]:
         "y": part.bs.tolist(),
         "name": kind,
         "mode": "markers",
-        "marker": {"symbol": SYMBOLS[kind], "size": 7},
+        "marker": {"symbol": SYMBOLS[kind], "size": 7, **SCALE},
         "hovertemplate": f"{kind}: %{{x:,}} tokens, %{{y:,}} requests<extra></extra>",
     }
 
@@ -121,7 +130,7 @@ def _by_rule(
         held = own[own.rule == rule].iloc[0]
         for _, part in _kinds(batches, name):
             over = (part.num_tokens > held.max_num_tokens) | (part.bs > held.max_bs)
-            colors.append([COLORS["overflow" if flag else "fits"] for flag in over])
+            colors.append([int(flag) for flag in over])
             widths.append(1)
             modes.append("markers")
         for other in own.rule:

@@ -1,0 +1,119 @@
+"""Actual batch shapes of named deployments, and the ceilings of every rule beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from eagerbuf.deployments import NamedDeployment
+from eagerbuf.predictor import SMOOTH_FACTOR, ChunkSizePredictor, probe_lengths
+from eagerbuf.producers import profiles
+from eagerbuf.sizing import RULES, buffer_size, padded_extend
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SHAPE = ["deployment", "kind", "num_tokens", "bs"]
+
+
+def actual_shapes(
+    named: Iterable[NamedDeployment],
+    workloads: Iterable[str],
+    *,
+    requests: int,
+    predictor: ChunkSizePredictor,
+    seed: int = 0,
+) -> DataFrame:
+    """Every batch of `requests` sampled requests of each workload under each deployment.
+
+    Columns: deployment, workload, kind (prefill | mixed | decode | probe), num_tokens and bs after
+    the scheduler's padding, batches (how many had that shape). The profiler's probes are rows of
+    workload "start-up".
+    """
+    import pandas as pd
+
+    names = list(workloads)
+    parts = [
+        frame
+        for deployment in named
+        for frame in (
+            *_replayed(deployment, names, requests, predictor, seed),
+            _probes(deployment),
+        )
+    ]
+    rows = pd.concat(parts, ignore_index=True)
+    keys = [*SHAPE[:1], "workload", *SHAPE[1:]]
+    return rows.groupby(keys, sort=False).size().rename("batches").reset_index()
+
+
+def ceilings(named: Iterable[NamedDeployment]) -> DataFrame:
+    """Capacity of every rule: columns deployment, rule, max_num_tokens, max_bs, nbytes."""
+    import pandas as pd
+
+    rows = [
+        {
+            "deployment": deployment.name,
+            "rule": rule,
+            "max_num_tokens": size.max_num_tokens,
+            "max_bs": size.max_bs,
+            "nbytes": size.nbytes,
+        }
+        for deployment in named
+        for rule in RULES
+        for size in [buffer_size(deployment.config, rule)]
+    ]
+    return pd.DataFrame(rows)
+
+
+def fit_table(shapes: DataFrame, limits: DataFrame) -> DataFrame:
+    """How the shapes fill each ceiling, one row a deployment and rule.
+
+    Columns: deployment, rule, max_num_tokens, max_bs, most_tokens and most_requests (of any actual
+    batch), slack_tokens, slack_requests (negative: the buffer is outgrown), overflowing (batches).
+    """
+    merged = shapes.merge(limits, on="deployment")
+    over = (merged.num_tokens > merged.max_num_tokens) | (merged.bs > merged.max_bs)
+    merged["overflowing"] = merged.batches.where(over, 0)
+    keys = ["deployment", "rule", "max_num_tokens", "max_bs"]
+    table = merged.groupby(keys, sort=False, as_index=False).agg(
+        most_tokens=("num_tokens", "max"),
+        most_requests=("bs", "max"),
+        overflowing=("overflowing", "sum"),
+    )
+    table.insert(6, "slack_tokens", table.max_num_tokens - table.most_tokens)
+    table.insert(7, "slack_requests", table.max_bs - table.most_requests)
+    return table
+
+
+def _replayed(
+    deployment: NamedDeployment,
+    workloads: list[str],
+    requests: int,
+    predictor: ChunkSizePredictor,
+    seed: int,
+) -> Iterator[DataFrame]:
+    from eagerbuf.replay import replay
+    from eagerbuf.workloads import sample_requests
+
+    factor = deployment.smooth_factor
+    for workload in workloads:
+        batches = replay(
+            sample_requests(workload, requests, seed=seed),
+            deployment.config,
+            predictor=predictor,
+            smooth_factor=SMOOTH_FACTOR if factor is None else factor,
+            progress=False,
+        )
+        padded = batches[["kind", "padded_num_tokens", "padded_bs"]]
+        yield padded.set_axis(["kind", "num_tokens", "bs"], axis=1).assign(
+            deployment=deployment.name, workload=workload
+        )
+
+
+def _probes(deployment: NamedDeployment) -> DataFrame:
+    import pandas as pd
+
+    config = deployment.config
+    lengths = probe_lengths(config.chunk) if profiles(config) else []
+    frame = pd.DataFrame({"num_tokens": [padded_extend(config, n) for n in lengths]}, dtype="int64")
+    return frame.assign(kind="probe", bs=1, deployment=deployment.name, workload="start-up")

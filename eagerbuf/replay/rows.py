@@ -1,0 +1,101 @@
+"""What a forward pass adds to a batch, and the table of all batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from eagerbuf.columns import ceil_align
+from eagerbuf.config import EngineConfig
+from eagerbuf.replay.rank import Batch
+from eagerbuf.shapes import mlp_sync_pad
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KINDS = ("prefill", "mixed", "decode")
+COLUMNS = ("step", "rank", "kind", "num_tokens", "bs", "padded_num_tokens", "padded_bs")
+Row = tuple[int, int, int, int, int, int]  # COLUMNS without the step; kind by number
+Step = list[Row]
+
+
+class Padding:
+    """The padding of one step: MLP sync over the ranks, then inputs scattered over TP."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.sync: bool = config.require_mlp_sync
+        self.attn_tp_size: int = config.attn_tp_size
+        self.cp_align_size: int = config.cp_align_size
+        self.extend_align = config.tp_size if config.attn_tp_input_scattered else 1
+        self.num_tokens_per_bs = config.num_tokens_per_bs
+
+    def rows(self, batches: Sequence[Batch | None], first_rank: int) -> Step:
+        """A row for each rank that has a batch."""
+        return [
+            (
+                rank,
+                KINDS.index(batch.kind),
+                batch.num_tokens,
+                batch.bs,
+                *self._padded(batch, tokens),
+            )
+            for rank, (batch, tokens) in enumerate(
+                zip(batches, self._synced(batches), strict=True), first_rank
+            )
+            if batch is not None
+        ]
+
+    def _synced(self, batches: Sequence[Batch | None]) -> list[int]:
+        """Tokens of each rank after MLP sync."""
+        tokens = [batch.num_tokens if batch else 0 for batch in batches]
+        if not self.sync:
+            return tokens
+        return mlp_sync_pad(
+            tokens,
+            attn_tp_size=self.attn_tp_size,
+            cp_align_size=self.cp_align_size,
+            is_extend=any(batch is not None and batch.is_extend for batch in batches),
+        )[1]
+
+    def _padded(self, batch: Batch, tokens: int) -> tuple[int, int]:
+        if batch.is_extend:
+            return ceil_align(tokens, self.extend_align), batch.bs
+        return tokens, tokens // self.num_tokens_per_bs
+
+
+class Rows:
+    """The batches so far; a stretch of equal steps is stored as an array at once."""
+
+    def __init__(self) -> None:
+        self._blocks: list[NDArray[np.int64]] = []
+        self._recent: list[tuple[int, ...]] = []
+
+    def add(self, step: int, rows: Step) -> None:
+        self._recent += [(step, *row) for row in rows]
+
+    def repeat(self, step: int, cycle: Sequence[Step], times: int) -> None:
+        """Add `cycle` (one entry a step, the first of them number `step`) so many times."""
+        self._flush()
+        for offset, rows in enumerate(cycle):
+            self.add(step + offset, rows)
+        once = np.array(self._recent, dtype=np.int64)
+        self._recent.clear()
+        block = np.tile(once, (times, 1))
+        block[:, 0] += np.repeat(len(cycle) * np.arange(times), len(once))
+        self._blocks.append(block)
+
+    def frame(self) -> pd.DataFrame:
+        """All batches, one a row, with COLUMNS."""
+        self._flush()
+        empty = np.empty((0, len(COLUMNS)), np.int64)
+        frame = pd.DataFrame(np.concatenate([empty, *self._blocks]), columns=list(COLUMNS))
+        frame["kind"] = np.array(KINDS, dtype=object)[frame["kind"].to_numpy()]
+        return frame
+
+    def _flush(self) -> None:
+        if self._recent:
+            self._blocks.append(np.array(self._recent, dtype=np.int64))
+            self._recent.clear()

@@ -1,0 +1,98 @@
+"""Fields of `ServerArgs` as Python or JSON prints them: names and values between commas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from eagerbuf.read.flags import UNREAD
+from eagerbuf.read.options import SIZING, SUFFIXED, SWITCHES, WHOLE, field_names
+
+MAX_DIGITS = 15
+
+_PIECE = re.compile(
+    r"""'(?:\\.|[^'\\])*' | "(?:\\.|[^"\\])*" | [\[({] | [\])}] | , | [^'"\\\[\](){},]+ | \\. | .""",
+    re.DOTALL | re.VERBOSE,
+)
+_FIELD = re.compile(r"\s*[\"']?(?P<name>[A-Za-z_]\w*)[\"']?\s*[=:]\s*(?P<value>.*?)\s*", re.DOTALL)
+_ELLIPSIS = re.compile(r"\s*(?:\.{2,}|\u2026)\s*")
+_QUOTED = re.compile(r"([\"'])([\w. -]*)\1")
+_CONSTANTS = {
+    "None": None,
+    "null": None,
+    "True": True,
+    "true": True,
+    "False": False,
+    "false": False,
+}
+
+
+def read_fields(body: str) -> tuple[dict[str, Any], bool]:
+    """Fields from after the opening bracket on, and whether they are all there.
+
+    Only fields that concern sizing; the last one, if no comma or bracket closes it, is left out.
+    A value of a kind that the field cannot have is `UNREAD`.
+    """
+    values: dict[str, Any] = {}
+    whole = True
+    for item, closed in items(body):
+        whole = whole and not _ELLIPSIS.fullmatch(item)
+        match = _FIELD.fullmatch(item)
+        if match and match["name"] in SIZING:
+            values[match["name"]] = _value(match["name"], match["value"])
+        if closed:
+            return values, whole
+    return values, False
+
+
+def items(body: str) -> Iterator[tuple[str, bool]]:
+    """The items between commas, brackets and quotes respected; True with the closing bracket."""
+    parts: list[str] = []
+    depth = 0
+    for match in _PIECE.finditer(body):
+        piece = match[0]
+        if depth == 0 and piece in ",)]}":
+            yield "".join(parts), piece != ","
+            if piece != ",":
+                return
+            parts = []
+            continue
+        depth += (piece in "[({") - (piece in "])}")
+        parts.append(piece)
+
+
+def cut_fields(body: str) -> dict[str, Any]:
+    """Fields of a dump whose beginning is missing.
+
+    The first one counts only if its name is certain to be whole: no longer name ends with it.
+    """
+    quote = re.search(r"[\"']", body)
+    if quote and not re.search(r"[=:,\[({]\s*$", body[: quote.start()]):
+        body = body[quote.end() :]  # it closes a string that began before the cut
+    values, _ = read_fields(body)
+    first = _FIELD.fullmatch(next(items(body), ("", False))[0])
+    if first and any(name.endswith(first["name"]) for name in field_names() - {first["name"]}):
+        values.pop(first["name"], None)
+    return values
+
+
+def _value(name: str, text: str) -> Any:
+    """A literal as Python or JSON writes it, if it is of the field's kind."""
+    value = _literal(text)
+    if value is None or value is UNREAD:
+        return value
+    if name in WHOLE | SUFFIXED:
+        fitting = isinstance(value, int) and not isinstance(value, bool)
+    else:
+        fitting = isinstance(value, bool if name in SWITCHES else str)
+    return value if fitting else UNREAD
+
+
+def _literal(text: str) -> Any:
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if re.fullmatch(rf"-?\d{{1,{MAX_DIGITS}}}", text):
+        return int(text)
+    quoted = _QUOTED.fullmatch(text)
+    return quoted[2] if quoted else UNREAD

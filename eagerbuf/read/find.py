@@ -1,0 +1,124 @@
+"""The launches in a text of any kind, their release, and the config files they read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eagerbuf.read import flags
+from eagerbuf.read.flags import UNREAD, Flags
+from eagerbuf.read.launch import Launch, exported, named_releases, tag_release
+from eagerbuf.read.options import is_option, names_sizing
+from eagerbuf.read.scripts import launches_in
+from eagerbuf.read.startup import Startup, engine_calls
+from eagerbuf.read.text import shown
+from eagerbuf.read.tokens import command_words
+from eagerbuf.read.yamls import in_yaml, looks_like_yaml
+from eagerbuf.releases import find_release
+
+MAX_SEARCHED = 2**20  # characters in which releases are looked for
+
+_BARE_FLAG = re.compile(r"(?<!\S)[\"']?(--[a-z][a-z0-9-]*)")
+_HEREDOC = re.compile(
+    r"cat[ \t]*(?:>>?[ \t]*(?P<file>\S+)[ \t]*)?<<-?[ \t]*[\"']?(?P<end>\w+)[\"']?"
+    r"(?:[ \t]*>>?[ \t]*(?P<after>\S+))?[^\n]*\n"
+)
+
+
+def find_launches(text: str, log: Startup) -> list[Launch]:
+    """The launches in a text: YAML where it looks like it, else shell or code, else bare flags.
+
+    With a start-up log in the text there may be none; without one, ValueError if there is none.
+    """
+    found = in_yaml(text) if looks_like_yaml(text) and not log.found else []
+    found = found or launches_in(text)
+    found = [item for item in found if item.has_flags] or ([] if log.found else found[:1])
+    found = found or [_from_call(values) for values in engine_calls(text)]
+    if found or log.found:
+        return found
+    for match in _BARE_FLAG.finditer(text):
+        if names_sizing(match[1]):
+            words, _ = command_words(text, match.start(1), is_option)
+            release = tag_release(text[: match.start()].split()[-100:])
+            return [Launch(tuple(w.text for w in words), env=exported(text), release=release)]
+    raise ValueError(
+        "text: no SGLang launch command, config, Kubernetes list or start-up log in it; give one"
+    )
+
+
+def _from_call(values: Mapping[str, Any]) -> Launch:
+    """Keyword arguments of the engine in Python, as the flags of the same names."""
+    argv: list[str] = []
+    for name, value in values.items():
+        if value is not None and value is not False:
+            flag = "--" + name.replace("_", "-")
+            word = f"${name}" if value is UNREAD else str(value)
+            argv += [flag] if value is True else [flag, word]
+    return Launch(tuple(argv))
+
+
+def release_of(
+    asked: str | None, launches: Sequence[Launch], text: str
+) -> tuple[str | None, list[str]]:
+    """The release asked for, else the one that an image's tag names; remarks on the latter."""
+    if asked is not None:
+        return find_release(asked).release, []
+    named = sorted({item.release for item in launches if item.release})
+    if not named and launches:
+        named = named_releases(text[:MAX_SEARCHED])
+    if len(named) > 1:
+        return None, [f"several releases are named ({shown(', '.join(named))}): none is taken"]
+    try:
+        return (find_release(named[0]).release if named else None), []
+    except ValueError:
+        return None, [f"release {shown(named[0])} is named, but it is not known here"]
+
+
+def agreed_flags(
+    launches: Sequence[Launch], release: str | None, text: str, *, log_decides: bool
+) -> Flags:
+    """What the launches set; ValueError naming the fields in which they differ.
+
+    `log_decides`: a log shows every field, so that it does not matter if they do.
+    """
+    parsed = [_flags_of(item, release, text) for item in launches] or [Flags({})]
+    first = parsed[0]
+    for other in () if log_decides else parsed[1:]:
+        fields = {*first.values, *other.values}
+        differing = [n for n in sorted(fields) if first.values.get(n) != other.values.get(n)]
+        differing += ["the benchmark's batches"] if first.bench != other.bench else []
+        if differing:
+            raise ValueError(
+                f"text: {len(parsed)} launch commands that differ in "
+                f"{shown(', '.join(differing))}; give one of them"
+            )
+    return first
+
+
+def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
+    """A launch's flags; those of a `--config` file that the text itself writes come first."""
+    argv = list(item.argv)
+    joined = [word for word in argv if word.startswith("--config=")]
+    notes = [f"{shown(w)}: SGLang reads the file only if it is a word of its own" for w in joined]
+    written: list[str] | None = []
+    if "--config" in argv[:-1]:
+        place = argv.index("--config")
+        name = argv[place + 1]
+        argv = argv[:place] + argv[place + 2 :]
+        written = _written_config(text, name)
+        if written is None:
+            notes.append(f"--config {shown(name)}: not in the text, so what it sets is not known")
+    found = flags.parse([*(written or ()), *argv], release, bench=item.bench)
+    return Flags(found.values, (*found.notes, *notes), found.bench, partial=written is None)
+
+
+def _written_config(text: str, name: str) -> list[str] | None:
+    """The flags of a config file that the text writes with a here-document; None if it does not."""
+    for match in _HEREDOC.finditer(text):
+        written = match["file"] or match["after"] or ""
+        end = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE).search(text, match.end())
+        if end and written.rsplit("/", 1)[-1] == name.rsplit("/", 1)[-1]:
+            launches = in_yaml(text[match.end() : end.start()])
+            return list(launches[0].argv) if launches else []
+    return None

@@ -1,0 +1,184 @@
+"""A command's flags, read as the argparse of that SGLang release would read them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NoReturn
+
+from eagerbuf.read.options import (
+    CHOICES,
+    LISTS,
+    SUFFIXED,
+    SUFFIXES_SINCE,
+    SWITCHES,
+    WORDS,
+    Version,
+    list_for,
+    options,
+    release_name,
+    table,
+    version,
+)
+from eagerbuf.read.text import shown
+
+Bench = tuple[tuple[int, ...], tuple[int, ...]]
+
+MAX_DIGITS = 18
+MAX_BENCH = 2**40  # tokens or requests of a benchmark's batch
+SHORTEST_PREFIX = 6  # characters of an unknown flag that may be meant for a sizing one
+
+_UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_PLACEHOLDER = re.compile(r"[$`]|^<.*>$|\{.*\}|^%\w+%$")
+
+
+class Unread:
+    """A value that stands in the text as a variable or placeholder: there, but not known."""
+
+    def __repr__(self) -> str:
+        return "UNREAD"
+
+
+UNREAD = Unread()
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What a command sets: field of `ServerArgs` -> value, remarks, and a benchmark's shapes.
+
+    `partial`: a config file that is not in the text may set more.
+    """
+
+    values: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    bench: Bench | None = None
+    partial: bool = False
+
+
+def parse(argv: Sequence[str], release: str | None, *, bench: bool = False) -> Flags:
+    """What `argv` (the words after the program's name) sets in `release` (None: the newest known).
+
+    As argparse there: unique prefixes, `--flag=value`, the last of repeated flags. Flags that do
+    not concern sizing are passed over, unknown ones remarked on. ValueError for an ambiguous
+    prefix (naming the candidates), a value of the wrong form, and a flag that concerns sizing but
+    that this release does not have.
+    """
+    at = list_for(release)
+    found, rest = _parser(at, bench).parse_known_args(list(argv))
+    values = vars(found)
+    batches, lengths = values.pop("batch_size", (1,)), values.pop("input_len", (1024,))
+    for field, choices in CHOICES.items():
+        if values.get(field, UNREAD) not in (*choices, UNREAD):
+            raise ValueError(f"{_flag(field)} {shown(values[field])}: give {' or '.join(choices)}")
+    notes = [note for word in rest if (note := _remark(word, at))]
+    notes += [
+        f"{_flag(field)}: a variable stands there, so its value is not known"
+        for field, value in values.items()
+        if value is UNREAD
+    ]
+    return Flags(values, tuple(dict.fromkeys(notes)), _shapes(batches, lengths) if bench else None)
+
+
+def _flag(field: str) -> str:
+    return "--" + field.replace("_", "-")
+
+
+def whole(text: str) -> int | Unread:
+    """A flag's whole number; a variable or placeholder is `UNREAD`."""
+    if _PLACEHOLDER.search(text):
+        return UNREAD
+    if len(text) > MAX_DIGITS:
+        raise ValueError("too long for a number of tokens or requests")
+    return int(text)
+
+
+def suffixed(text: str) -> int | Unread:
+    """A whole number with an optional suffix: 25.6k, 1M (decimal), 32Ki (binary, whole only)."""
+    match = re.fullmatch(r"([0-9]{1,15})(?:\.([0-9]{1,15}))?(Ki|Mi|Gi|Ti|k|M|G|T)", text.strip())
+    if match is None:
+        return whole(text)
+    number, fraction, suffix = match[1], match[2] or "", match[3]
+    if suffix not in _BINARY_UNITS:
+        return int(number + fraction) * _UNITS[suffix] // int(10 ** len(fraction))
+    if fraction:
+        raise ValueError("a binary suffix takes whole numbers only")
+    return int(number) * _BINARY_UNITS[suffix]
+
+
+whole.__name__ = "int"  # argparse names the type in its messages
+suffixed.__name__ = "int (with k, M, G, T, or whole with Ki, Mi, Gi, Ti)"
+
+
+def _word(text: str) -> str | Unread:
+    return UNREAD if _PLACEHOLDER.search(text) else text
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises ValueError instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(shown(message))
+
+
+class _PassOver(argparse.Action):
+    """A flag that does not concern sizing."""
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+@cache
+def _parser(at: Version, bench: bool) -> argparse.ArgumentParser:
+    parser = _Parser(prog="sglang", add_help=False, argument_default=argparse.SUPPRESS)
+    others: dict[str, list[str]] = {}
+    for option in options(at, bench):
+        if option.sizes or option.field in LISTS:
+            parser.add_argument(option.name, dest=option.field, **_kind(option.field, at))
+        else:
+            others.setdefault(option.args, []).append(option.name)
+    for args, strings in others.items():  # no matter if such a value is missing at the end
+        nargs: int | str = 0 if args == "0" else "?" if args == "1" else args
+        parser.add_argument(*strings, dest=argparse.SUPPRESS, action=_PassOver, nargs=nargs)
+    return parser
+
+
+def _kind(field: str, at: Version) -> dict[str, Any]:
+    if field in SWITCHES:
+        return {"action": "store_true"}
+    if field in WORDS:
+        return {"type": _word}
+    if field in LISTS:
+        return {"type": whole, "nargs": "+"}
+    return {"type": suffixed if field in SUFFIXED and at >= version(SUFFIXES_SINCE) else whole}
+
+
+def _shapes(batches: Sequence[Any], lengths: Sequence[Any]) -> Bench | None:
+    """Batch sizes and input lengths of a benchmark; None where a variable stands there."""
+    if UNREAD in batches or UNREAD in lengths:
+        return None
+    for name, numbers in (("--batch-size", batches), ("--input-len", lengths)):
+        if min(numbers) < 1 or max(numbers) > MAX_BENCH:
+            raise ValueError(f"{name} {shown(numbers)}: give whole numbers from 1 to {MAX_BENCH}")
+    return tuple(batches), tuple(lengths)
+
+
+def _remark(word: str, at: Version) -> str | None:
+    """What to say of a word that argparse could not place; ValueError if it concerns sizing."""
+    name = word.partition("=")[0]
+    if not name.startswith("-") or len(name) < 3 or re.search(r"\s", name):
+        return None
+    for option in table():
+        meant = option.name == name or (
+            len(name) >= SHORTEST_PREFIX and option.name.startswith(name)
+        )
+        if option.sizes and meant:
+            gone = version(option.last) < at
+            when = f"gone after {option.last}" if gone else f"new in {option.first}"
+            raise ValueError(
+                f"{name}: SGLang {release_name(at)} has no such flag ({option.name} is {when})"
+            )
+    return f"{shown(name)}: no flag of SGLang {release_name(at)}, passed over"

@@ -1,0 +1,125 @@
+"""Launch: one way the engine is started, from the words of its command and what is around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eagerbuf.read.options import names_sizing
+from eagerbuf.read.text import places
+from eagerbuf.read.tokens import unquote
+
+_SERVER = re.compile(
+    r"(?:\S*/)?(?:sglang(?:_router)?[./](?:srt[./])?)?"
+    r"(?:launch_server|bench_one_batch_server|bench_offline_throughput)(?:\.py)?"
+)
+_BENCH = re.compile(r"(?:\S*/)?(?:sglang[./])?(?:benchmark[./])?(?:bench_)?one_batch(?:\.py)?")
+_IMAGE = re.compile(r"sglang[\w./-]{0,200}:([\w.-]{1,200})")
+_TAG_RELEASE = re.compile(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
+_PINNED = re.compile(r"sglang(?:\[[\w,-]*\])?==(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
+_VARIABLE = re.compile(r"(?:--env=|-e)?(SGLANG_\w+)=(.*)", re.DOTALL)
+_BEFORE_ASSIGNMENT = re.compile(
+    r"[ \t]*(?:[$>%#][ \t]+)?(?:- )?"
+    r"(?:(?:export|env|ENV|set|setenv|declare -x|typeset -x)[ \t]+)*(?:\w+=[^\s]*[ \t;]+)*"
+)
+_ASSIGNMENT = re.compile(r"(SGLANG_\w+)[= ](\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"'#]*)")
+_COMMENT = re.compile(r"[ \t]*#[ \t]*(?:export|SGLANG_)")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One way the engine is started: the words after the program's name, and what is around it.
+
+    `env`: SGLANG_ variables; `release`: what an image's tag names.
+    """
+
+    argv: tuple[str, ...]
+    bench: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    release: str | None = None
+
+    @property
+    def has_flags(self) -> bool:
+        """Whether any flag stands there (prose that mentions the program has none)."""
+        return any(word.startswith("--") for word in self.argv)
+
+
+def program_end(words: Sequence[str]) -> tuple[int, bool] | None:
+    """Where the arguments begin after the program's name, and whether it is the benchmark."""
+    for i, word in enumerate(words):
+        if _BENCH.fullmatch(word):
+            return i + 1, True
+        if _SERVER.fullmatch(word):
+            return i + 1, False
+        if word.rsplit("/", 1)[-1] == "sglang" and words[i + 1 : i + 2] == ["serve"]:
+            return i + 2, False
+    return None
+
+
+def from_words(words: Sequence[str], *, ours: bool = False) -> Launch | None:
+    """The launch in a list of words; None if they name no program of SGLang's.
+
+    `ours`: the words go to SGLang anyway (its image is named), so flags alone will do; otherwise
+    flags alone do only where nothing stands before them.
+    """
+    words = list(words)
+    env = dict(variables(words))
+    place = program_end(words)
+    if place is not None:
+        rest = _without_model_type(words[place[0] :])
+        return Launch(tuple(rest), place[1], env, tag_release(words[: place[0]]))
+    first = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
+    if not (ours or first == 0) or not any(map(names_sizing, words)):
+        return None
+    return Launch(tuple(words[first:]), False, env, tag_release(words[:first]))
+
+
+def _without_model_type(words: list[str]) -> list[str]:
+    """`sglang serve` takes `--model-type` out before the server's own flags are read."""
+    if "--model-type" in words:
+        place = words.index("--model-type")
+        words = words[:place] + words[place + 2 :]
+    return [word for word in words if not word.startswith("--model-type=")]
+
+
+def within(inner: Launch, around: Launch) -> Launch:
+    """The launch with what surrounds it: variables and an image."""
+    env = {**around.env, **inner.env}
+    return Launch(inner.argv, inner.bench, env, inner.release or around.release)
+
+
+def tag_release(words: Iterable[str]) -> str | None:
+    """The release that the tag of an SGLang image names, if one of the words is such an image."""
+    for word in words:
+        image = _IMAGE.search(word)
+        named = image and _TAG_RELEASE.search(image[1].replace("_", "-"))
+        if named:
+            return named[1]
+    return None
+
+
+def named_releases(text: str) -> list[str]:
+    """Releases that a text names: tags of SGLang's images, pinned versions of its package."""
+    tags = {tag_release([match[0]]) for match in _IMAGE.finditer(text)} - {None}
+    return sorted({str(tag) for tag in tags} | set(_PINNED.findall(text)))
+
+
+def variables(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """SGLANG_ variables assigned in a command: prefixes, `env`, and docker's -e and --env."""
+    for word in words:
+        match = _VARIABLE.fullmatch(word)
+        if match:
+            yield match[1], match[2]
+
+
+def exported(text: str) -> dict[str, str]:
+    """SGLANG_ variables set on lines of their own: export, ENV, plain assignments."""
+    found: dict[str, str] = {}
+    for place in places(text, "SGLANG_"):
+        line = max(text.rfind("\n", 0, place) + 1, place - 400)
+        match = _ASSIGNMENT.match(text, place)
+        alone = match and _BEFORE_ASSIGNMENT.fullmatch(text, line, place)
+        if match and alone and not _COMMENT.match(text, line, place + len("SGLANG_")):
+            found[match[1]] = unquote(match[2])
+    return found

@@ -1,0 +1,162 @@
+"""From what a text sets to what the engine works with: SGLang's own resolution, per release.
+
+Source: `ServerArgs.__post_init__` (0.5.14 to 0.5.19), the hooks in srt/arg_groups (from 0.5.20) and
+`_resolve_max_num_reqs`. What depends on the model or the GPU is unknown unless the text gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from eagerbuf.config import DEFAULTS, FIELDS
+from eagerbuf.read import layout, speculation
+from eagerbuf.read.options import version
+from eagerbuf.read.settings import Known, Settings, Value
+
+MIN_DEFAULT_REQUESTS, MAX_DEFAULT_REQUESTS = 2048, 4096
+CHUNK_OFF = -1
+SMALL_GPU_GIB, FORMER_SMALL_GPU_GIB, SMALL_GPU_SINCE = 20, 35, "0.5.20"
+ONE_REQUEST_SINCE = "0.5.23"  # fewer requests than ranks: one each instead of none
+
+Rule = Callable[[Settings, Known], "Value | None"]
+
+
+def effective(settings: Settings, given: Mapping[str, Value]) -> Known:
+    """Every field of `EngineConfig`: effective value and source, or None where it is unknown.
+
+    `given` values (a log's resolved line, options) stand as they are, and what depends on them
+    follows: the KV pool caps the running requests. ValueError for settings that SGLang refuses.
+    """
+    known: Known = {}
+    for name, rule in RULES.items():
+        known[name] = given[name] if name in given else rule(settings, known)
+    return {name: known[name] for name in FIELDS}
+
+
+def _as_set(name: str) -> Rule:
+    """The rule of a field that the engine takes as it is set."""
+
+    def rule(s: Settings, _: Known) -> Value | None:
+        found = s.get(name, DEFAULTS[name])
+        return Value(DEFAULTS[name], "default") if found and found.value is None else found
+
+    return rule
+
+
+def _chunked_prefill_size(s: Settings, known: Known) -> Value | None:
+    """Per attention DP rank; a log shows it divided already. Multi-item scoring turns it off."""
+    scoring = s.on("enable_mis")
+    if scoring:
+        return Value(CHUNK_OFF, scoring.source)
+    chunk, ranks = s.get("chunked_prefill_size"), layout.attention_ranks(known)
+    if chunk and chunk.value is None:
+        chunk = _chunk_by_memory(s)
+    if chunk is None or chunk.source == "log":
+        return chunk
+    return None if ranks is None else Value(chunk.value // ranks, chunk.source)
+
+
+def _chunk_by_memory(s: Settings) -> Value | None:
+    """SGLang's default for the memory of a GPU; unknown without it."""
+    if s.gpu_mem_gib is None:
+        return None
+    small = SMALL_GPU_GIB if s.release >= version(SMALL_GPU_SINCE) else FORMER_SMALL_GPU_GIB
+    for gib, chunk in ((small, 2048), (60, 4096), (160, 8192)):
+        if s.gpu_mem_gib < gib:
+            return Value(chunk, "default")
+    return Value(16384, "default")
+
+
+def _max_total_num_tokens(s: Settings, known: Known) -> Value | None:
+    """`--max-total-tokens` in whole pages; without it only a log tells the KV pool."""
+    limit, page = s.get("max_total_tokens"), known["page_size"]
+    if limit is None or limit.value is None:
+        return None
+    return Value(limit.value - limit.value % (page.value if page else 1), limit.source)
+
+
+def _context_len(s: Settings, _: Known) -> Value | None:
+    found = s.get("context_length")
+    return found if found and found.value is not None else None
+
+
+def _max_running_requests(s: Settings, known: Known) -> Value | None:
+    """Per attention DP rank, capped by the KV pool; a log's dump shows it undivided."""
+    asked, ranks = s.get("max_running_requests"), layout.attention_ranks(known)
+    if asked is None or ranks is None:
+        return None
+    if asked.value is None:
+        algorithm = s.get("speculative_algorithm")
+        if algorithm is None:
+            return None
+        if not speculation.sets_requests(algorithm.value):
+            return _requests_by_pool(known)
+        asked = Value(speculation.REQUESTS, "default")
+    least = 1 if s.release >= version(ONE_REQUEST_SINCE) else 0
+    return Value(_within_pool(max(asked.value // ranks, least), known), asked.source)
+
+
+def _within_pool(requests: int, known: Known) -> int:
+    pool = known["max_total_num_tokens"]
+    return min(requests, pool.value // 2) if pool and pool.value is not None else requests
+
+
+def _requests_by_pool(known: Known) -> Value | None:
+    pool, context = known["max_total_num_tokens"], known["context_len"]
+    if not pool or not context or pool.value is None or context.value is None:
+        return None
+    estimated = int(pool.value / context.value * 512)
+    clamped = max(min(estimated, MAX_DEFAULT_REQUESTS), MIN_DEFAULT_REQUESTS)
+    return Value(_within_pool(clamped, known), "default")
+
+
+def _enable_mixed_chunk(s: Settings, _: Known) -> Value | None:
+    """Speculation (but for some kinds from 0.5.20) and diffusion models turn it off."""
+    flag, algorithm = s.get("enable_mixed_chunk", False), s.get("speculative_algorithm")
+    if flag is None or not flag.value or algorithm is None:
+        return None if flag is None or flag.value else flag
+    stays = speculation.mixes_chunks(algorithm.value, s.release) and not s.on("dllm_algorithm")
+    return Value(stays, flag.source)
+
+
+def _disable_radix_cache(s: Settings, _: Known) -> Value | None:
+    """Multi-item scoring and a disaggregated decode server turn the radix cache off."""
+    scoring, mode = s.on("enable_mis"), s.get("disaggregation_mode", "null")
+    if scoring:
+        return Value(True, scoring.source)
+    if mode and mode.value == "decode":
+        keeps = s.on("disaggregation_decode_enable_radix_cache")
+        return Value(keeps is None, (keeps or mode).source)
+    flag = s.get("disable_radix_cache", False)
+    return flag if mode or (flag and flag.value) else None
+
+
+def _admits_whole_prompts(s: Settings, _: Known) -> Value | None:
+    """The Transformers backend does not chunk a multimodal model; flags do not tell the model."""
+    found = s.get("model_impl", "auto")
+    return None if found is None or found.value == "transformers" else Value(False, found.source)
+
+
+RULES: dict[str, Rule] = {  # in this order: a rule may look at what stands above it
+    "tp_size": _as_set("tp_size"),
+    "pp_size": _as_set("pp_size"),
+    "enable_dp_attention": layout.enable_dp_attention,
+    "dp_size": layout.dp_size,
+    "attn_cp_size": layout.attn_cp_size,
+    "cp_zigzag": layout.cp_zigzag,
+    "moe_dense_tp_size": layout.moe_dense_tp_size,
+    "moe_a2a_backend": layout.moe_a2a_backend,
+    "disable_attn_tp_gather": _as_set("disable_attn_tp_gather"),
+    "attn_tp_input_scattered": layout.attn_tp_input_scattered,
+    "page_size": _as_set("page_size"),
+    "max_total_num_tokens": _max_total_num_tokens,
+    "context_len": _context_len,
+    "max_prefill_tokens": _as_set("max_prefill_tokens"),
+    "chunked_prefill_size": _chunked_prefill_size,
+    "max_running_requests": _max_running_requests,
+    "enable_dynamic_chunking": _as_set("enable_dynamic_chunking"),
+    "enable_mixed_chunk": _enable_mixed_chunk,
+    "disable_radix_cache": _disable_radix_cache,
+    "admits_whole_prompts": _admits_whole_prompts,
+    "num_tokens_per_bs": speculation.num_tokens_per_bs,
+}

@@ -21,9 +21,10 @@ def run_collectives(
 
     Each rank takes its part of the batch as SGLang 0.5.14 does (`tensor_split`), and a result is
     compared with the sum or the batch it must be. One row a count, collective and rank: columns
-    num_tokens, collective, rank, part_tokens (the rank's part), done (bool), error (as raised, ""
-    if none), backend, device, torch. `device` "auto" takes NCCL where every rank has a GPU, else
-    gloo on the CPU. RuntimeError if a rank fails otherwise or `limit_s` seconds pass.
+    num_tokens, collective, rank, part_tokens (the rank's part), done (bool), error (as raised,
+    less the log's time stamp; "" if none), backend, device, torch. `device` "auto" takes NCCL
+    where every rank has a GPU, else gloo on the CPU. RuntimeError if a rank fails otherwise or
+    `limit_s` seconds pass; ValueError for an argument out of its limits.
     """
     import pandas as pd
 

@@ -76,30 +76,31 @@ def misshape_table(
     """
     import pandas as pd
 
-    from eagerbuf.table import config_columns
-
     names = ["max_running_requests", "attn_tp_size", "attn_cp_size"]
     grid = pd.DataFrame(product(max_running_requests, attn_tp_sizes, attn_cp_sizes), columns=names)
-    config = config_columns(
-        pd.DataFrame(
-            {
-                "chunked_prefill_size": 0,
-                "max_running_requests": grid["max_running_requests"],
-                "tp_size": ATTN_DP * grid["attn_tp_size"] * grid["attn_cp_size"],
-                "dp_size": ATTN_DP,
-                "enable_dp_attention": True,
-                "attn_cp_size": grid["attn_cp_size"],
-                "cp_zigzag": (grid["attn_cp_size"] > 1) & cp_zigzag,
-                "num_tokens_per_bs": num_tokens_per_bs,
-            }
-        )
-    )
+    config = _columns(grid, cp_zigzag, num_tokens_per_bs)
     table = grid.assign(alignment=sync_align(config, 1), **_shapes(config, rule))
     for name, tokens in _TUNED.items():
         table[name] = table[tokens].map({n: tune_max_num_tokens(n) for n in set(table[tokens])})
     table["misshaped"] = table["short_by"] > 0
     table["tuned_set_differs"] = table["dummy_tuned_to"] != table["live_tuned_to"]
     return table
+
+
+def _columns(grid: DataFrame, cp_zigzag: bool, num_tokens_per_bs: int) -> Any:
+    """The configuration of each row, as columns."""
+    from eagerbuf.table import config_columns
+
+    return config_columns(
+        grid[["max_running_requests", "attn_cp_size"]].assign(
+            chunked_prefill_size=0,
+            tp_size=ATTN_DP * grid["attn_tp_size"] * grid["attn_cp_size"],
+            dp_size=ATTN_DP,
+            enable_dp_attention=True,
+            cp_zigzag=(grid["attn_cp_size"] > 1) & cp_zigzag,
+            num_tokens_per_bs=num_tokens_per_bs,
+        )
+    )
 
 
 def rarity(table: DataFrame) -> DataFrame:

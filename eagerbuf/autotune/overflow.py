@@ -59,4 +59,3 @@ def _load(config: EngineConfig, running: int, buffers: StaticBuffers) -> dict[st
         "loaded": not error,
         "error": error,
     }
-

@@ -1,6 +1,6 @@
 """The hang with real ranks: every outcome, what is reported, and that nothing outlives a call.
 
-About 40 s on two cores; most of it is torch being imported by every rank.
+Under 45 s on two quiet cores, the slow ones three minutes: every rank has to import torch.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ def nothing_is_left(monkeypatch, tmp_path_factory) -> Iterator[None]:
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     files = psutil.Process().num_fds()
     yield
-    assert marked() == []
+    left = marked()
+    for process in left:  # started by this test, as the mark says
+        process.kill()
+    assert left == []
     assert not [child for child in psutil.Process().children() if child.status() == "zombie"]
     assert [p.name for p in folder.iterdir() if not p.name.startswith("torchelastic_")] == []
     assert psutil.Process().num_fds() <= files + 2  # torch and tqdm may open one of their own
@@ -124,6 +127,7 @@ def test_a_chunk_sized_buffer_and_a_swallowed_failure_hang_two_ranks():
     assert report.where["device"] in ("cpu", "cuda:0")
 
 
+@pytest.mark.slow
 def test_four_ranks_hang_three_of_them_in_the_broadcast():
     report = run_hang(ranks=4, chunk=64, stall_s=1.0, device="cpu")
     check_face(report)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from eagerbuf.read.options import table, version
-from eagerbuf.read.text import RECORD, places, plain, rank_tags, record_from
+from eagerbuf.read.text import RECORD, pattern, places, plain, rank_tags, record_from
 
 if TYPE_CHECKING:
     from pandas import DataFrame, DatetimeIndex
@@ -17,13 +17,13 @@ MAX_BATCH_LINE = 2**11  # characters of one line
 EXACT_SINCE = "0.5.20"  # from here #new-token counts tokens, before it whole pages
 WHOLE_DUMP = 100  # fields; a dump with fewer may lack those that tell its release
 
-_HEAD = re.compile(r"(?:Prefill|Decode) batch(?: \[\d{1,15}\])?[.,] ?")
-_USUAL = re.compile(
+_HEAD = pattern(r"(?:Prefill|Decode) batch(?: \[\d{1,15}\])?[.,] ?")
+_USUAL = pattern(
     r"(?:Prefill|Decode) batch(?: \[\d{1,15}\])?[.,] "
     r"(?:#new-seq: (\d{1,15}), #new-token: (\d{1,15}), #cached-token: (\d{1,15}),"
     r"|#running-req: (\d{1,15}), )"
 )
-_COUNT = re.compile(r"#(new-seq|new-token|cached-token|running-req): (\d{1,15})\b")
+_COUNT = pattern(r"#(new-seq|new-token|cached-token|running-req): (\d{1,15})\b")
 
 
 class Batch(NamedTuple):

@@ -8,16 +8,18 @@ from typing import Any
 
 from eagerbuf.read.flags import UNREAD
 from eagerbuf.read.options import SIZING, SUFFIXED, SWITCHES, WHOLE, field_names
+from eagerbuf.read.text import pattern
 
 MAX_DIGITS = 15
 
-_PIECE = re.compile(
-    r"""'(?:\\.|[^'\\])*' | "(?:\\.|[^"\\])*" | [\[({] | [\])}] | , | [^'"\\\[\](){},]+ | \\. | .""",
+_PIECE = pattern(
+    r"""'(?:\\.|[^'\\])*' | "(?:\\.|[^"\\])*" | [\[({] | [\])}] | ,
+    | [^'"\\\[\](){},]+ | \\. | .""",
     re.DOTALL | re.VERBOSE,
 )
-_FIELD = re.compile(r"\s*[\"']?(?P<name>[A-Za-z_]\w*)[\"']?\s*[=:]\s*(?P<value>.*?)\s*", re.DOTALL)
-_ELLIPSIS = re.compile(r"\s*(?:\.{2,}|\u2026)\s*")
-_QUOTED = re.compile(r"([\"'])([\w. -]*)\1")
+_FIELD = pattern(r"\s*[\"']?(?P<name>[A-Za-z_]\w*)[\"']?\s*[=:]\s*(?P<value>.*?)\s*", re.DOTALL)
+_ELLIPSIS = pattern(r"\s*(?:\.{2,}|\u2026)\s*")
+_QUOTED = pattern(r"([\"'])([\w. -]*)\1")
 _CONSTANTS = {
     "None": None,
     "null": None,

@@ -12,15 +12,21 @@ from eagerbuf.read.launch import Launch, exported, named_releases, tag_release
 from eagerbuf.read.options import is_option, names_sizing
 from eagerbuf.read.scripts import launches_in
 from eagerbuf.read.startup import Startup, engine_calls
-from eagerbuf.read.text import shown
+from eagerbuf.read.text import pattern, shown
 from eagerbuf.read.tokens import command_words
-from eagerbuf.read.yamls import in_yaml, looks_like_yaml
 from eagerbuf.releases import find_release
 
+MAX_YAML = 2**17  # characters of YAML that are read
 MAX_SEARCHED = 2**20  # characters in which releases are looked for
 
-_BARE_FLAG = re.compile(r"(?<!\S)[\"']?(--[a-z][a-z0-9-]*)")
-_HEREDOC = re.compile(
+_BARE_FLAG = pattern(r"(?<!\S)[\"']?(--[a-z][a-z0-9-]*)")
+_LOOKS_YAML = pattern(
+    r"^[ \t]*(?:- +)?[\"']?(?:command|args|entrypoint|containers|spec|services)[\"']?[ \t]*:"
+    r"|^[ \t]*- +[\"']?(?:-{1,2}[A-Za-z]|sglang|python3?[\"']?[ \t]*$)"
+    r"|^[ \t]*\{?[ \t]*[\"']?[a-z][a-z0-9-]*-[a-z0-9-]+[\"']?[ \t]*:(?:[ \t]|$)",
+    re.MULTILINE,
+)
+_HEREDOC = pattern(
     r"cat[ \t]*(?:>>?[ \t]*(?P<file>\S+)[ \t]*)?<<-?[ \t]*[\"']?(?P<end>\w+)[\"']?"
     r"(?:[ \t]*>>?[ \t]*(?P<after>\S+))?[^\n]*\n"
 )
@@ -31,7 +37,7 @@ def find_launches(text: str, log: Startup) -> list[Launch]:
 
     With a start-up log in the text there may be none; without one, ValueError if there is none.
     """
-    found = in_yaml(text) if looks_like_yaml(text) and not log.found else []
+    found = _in_yaml(text) if looks_like_yaml(text) and not log.found else []
     found = found or launches_in(text)
     found = [item for item in found if item.has_flags] or ([] if log.found else found[:1])
     found = found or [_from_call(values) for values in engine_calls(text)]
@@ -45,6 +51,17 @@ def find_launches(text: str, log: Startup) -> list[Launch]:
     raise ValueError(
         "text: no SGLang launch command, config, Kubernetes list or start-up log in it; give one"
     )
+
+
+def looks_like_yaml(text: str) -> bool:
+    """Whether it is worth parsing: manifest keys, list items that are flags, dashed keys."""
+    return len(text) <= MAX_YAML and bool(_LOOKS_YAML.search(text))
+
+
+def _in_yaml(text: str) -> list[Launch]:
+    from eagerbuf.read.yamls import in_yaml
+
+    return in_yaml(text)
 
 
 def _from_call(values: Mapping[str, Any]) -> Launch:
@@ -119,6 +136,6 @@ def _written_config(text: str, name: str) -> list[str] | None:
         written = match["file"] or match["after"] or ""
         end = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE).search(text, match.end())
         if end and written.rsplit("/", 1)[-1] == name.rsplit("/", 1)[-1]:
-            launches = in_yaml(text[match.end() : end.start()])
+            launches = _in_yaml(text[match.end() : end.start()])
             return list(launches[0].argv) if launches else []
     return None

@@ -23,7 +23,7 @@ from eagerbuf.read.options import (
     table,
     version,
 )
-from eagerbuf.read.text import shown
+from eagerbuf.read.text import pattern, shown
 
 Bench = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -33,7 +33,7 @@ SHORTEST_PREFIX = 6  # characters of an unknown flag that may be meant for a siz
 
 _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-_PLACEHOLDER = re.compile(r"[$`]|^<.*>$|\{.*\}|^%\w+%$")
+_PLACEHOLDER = pattern(r"[$`]|^<.*>$|\{.*\}|^%\w+%$")
 
 
 class Unread:

@@ -7,24 +7,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eagerbuf.read.options import names_sizing
-from eagerbuf.read.text import places
+from eagerbuf.read.text import pattern, places
 from eagerbuf.read.tokens import unquote
 
-_SERVER = re.compile(
+_SERVER = pattern(
     r"(?:\S*/)?(?:sglang(?:_router)?[./](?:srt[./])?)?"
     r"(?:launch_server|bench_one_batch_server|bench_offline_throughput)(?:\.py)?"
 )
-_BENCH = re.compile(r"(?:\S*/)?(?:sglang[./])?(?:benchmark[./])?(?:bench_)?one_batch(?:\.py)?")
-_IMAGE = re.compile(r"sglang[\w./-]{0,200}:([\w.-]{1,200})")
-_TAG_RELEASE = re.compile(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
-_PINNED = re.compile(r"sglang(?:\[[\w,-]*\])?==(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
-_VARIABLE = re.compile(r"(?:--env=|-e)?(SGLANG_\w+)=(.*)", re.DOTALL)
-_BEFORE_ASSIGNMENT = re.compile(
+_BENCH = pattern(r"(?:\S*/)?(?:sglang[./])?(?:benchmark[./])?(?:bench_)?one_batch(?:\.py)?")
+_IMAGE = pattern(r"sglang[\w./-]{0,200}:([\w.-]{1,200})")
+_TAG_RELEASE = pattern(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
+_PINNED = pattern(r"sglang(?:\[[\w,-]*\])?==(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
+_VARIABLE = pattern(r"(?:--env=|-e)?(SGLANG_\w+)=(.*)", re.DOTALL)
+_BEFORE_ASSIGNMENT = pattern(
     r"[ \t]*(?:[$>%#][ \t]+)?(?:- )?"
     r"(?:(?:export|env|ENV|set|setenv|declare -x|typeset -x)[ \t]+)*(?:\w+=[^\s]*[ \t;]+)*"
 )
-_ASSIGNMENT = re.compile(r"(SGLANG_\w+)[= ](\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"'#]*)")
-_COMMENT = re.compile(r"[ \t]*#[ \t]*(?:export|SGLANG_)")
+_ASSIGNMENT = pattern(r"(SGLANG_\w+)[= ](\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"'#]*)")
+_COMMENT = pattern(r"[ \t]*#[ \t]*(?:export|SGLANG_)")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from eagerbuf.read.launch import (
     within,
 )
 from eagerbuf.read.options import is_option
-from eagerbuf.read.text import places
+from eagerbuf.read.text import pattern, places
 from eagerbuf.read.tokens import Word, command_words, unquote
 
 MAX_DEPTH = 4  # scripts inside scripts
@@ -24,18 +24,18 @@ MAX_MENTIONS = 1024  # of a program's name that are looked at
 LOOK_BACK = 2**14  # characters before a program's name that may belong to its command
 
 _NAMES = ("launch_server", "one_batch", "bench_offline_throughput", "sglang")
-_PROGRAM = re.compile(
+_PROGRAM = pattern(
     r"launch_server\b|one_batch(?:_server)?\b|bench_offline_throughput\b"
     r"|sglang[ \t]+serve\b|sglang[\"'],\s*[\"']serve\b"
 )
-_AFTER_MENTION = re.compile(r"(?:\.py)?[\"']?(?:, line|:\d)|\.(?!py\b)\w|\(|'? is still supported")
-_BEFORE_MENTION = re.compile(r"Warning: |^\s*(?:Example: |import |from )")
-_SHELL_C = re.compile(r"\b(?:ba|z|da|k)?sh[ \t]+(?:-[\w-]+[ \t]+){0,4}?-\w*c[ \t\\\n]+([\"'])")
-_SINGLE = re.compile(r"[^']*")
-_DOUBLE = re.compile(r"(?:\\.|[^\"\\])*", re.DOTALL)
-_LIST_ENDS = re.compile(r"(?:\.py)?[\"']\s*[,\])]")
-_MORE_LIST = re.compile(r"[\s,;]*[\"']?(?:args|cmd|CMD)[\"']?\s*[:=]?\s*(?=\[)")
-_ITEM = re.compile(
+_AFTER_MENTION = pattern(r"(?:\.py)?[\"']?(?:, line|:\d)|\.(?!py\b)\w|\(|'? is still supported")
+_BEFORE_MENTION = pattern(r"Warning: |^\s*(?:Example: |import |from )")
+_SHELL_C = pattern(r"\b(?:ba|z|da|k)?sh[ \t]+(?:-[\w-]+[ \t]+){0,4}?-\w*c[ \t\\\n]+([\"'])")
+_SINGLE = pattern(r"[^']*")
+_DOUBLE = pattern(r"(?:\\.|[^\"\\])*", re.DOTALL)
+_LIST_ENDS = pattern(r"(?:\.py)?[\"']\s*[,\])]")
+_MORE_LIST = pattern(r"[\s,;]*[\"']?(?:args|cmd|CMD)[\"']?\s*[:=]?\s*(?=\[)")
+_ITEM = pattern(
     r"""(?P<text>[rbfu]{0,2}(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))|(?P<comment>\#[^\n]*)|(?P<comma>,)
     |(?P<open>[\[({])|(?P<close>[\])}])|(?P<bare>[^\s,\[\](){}'"#\\]+)|\\.|.""",
     re.DOTALL | re.VERBOSE,

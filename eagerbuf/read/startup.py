@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from eagerbuf.read.fields import cut_fields, read_fields
-from eagerbuf.read.text import RECORD, places, record_from, shown
+from eagerbuf.read.text import RECORD, pattern, places, record_from, shown
 
 MAX_DUMP = 2**18  # characters of one dump; SGLang's own have about 2**14
 MAX_LINE = 2**10  # characters of the resolved-values line
 MAX_DIGITS = 15
 FEWEST_FIELDS = 3  # of a dump that nothing opens
 
-_DUMP = re.compile(r"ServerArgs\(|server_args(?:=|[\"']: ?)\{")
-_JSON_OPENS = re.compile(r"\{(?=\s*[\"']$)")
-_JSON_KEY = re.compile(r"model_path[\"']\s*:")
+_DUMP = pattern(r"ServerArgs\(|server_args(?:=|[\"']: ?)\{")
+_JSON_OPENS = pattern(r"\{(?=\s*[\"']$)")
+_JSON_KEY = pattern(r"model_path[\"']\s*:")
 _RUN_FIELDS = (
     "chunked_prefill_size",
     "max_prefill_tokens",
@@ -27,9 +27,9 @@ _RUN_FIELDS = (
     "enable_dp_attention",
     "context_length",
 )
-_RUN = re.compile(r"[a-z_]+[\"']?(?:=|: )[^\n,]{0,40},")
-_FIELD_LINE = re.compile(r"[^\n]*\w[\"']?(?:=|: )[^\n,]*,[^\n]*")
-_CALL_OPENS = re.compile(r"(?<!\w)(?:Engine|Runtime)\((?=[^()]*$)")
+_RUN = pattern(r"[a-z_]+[\"']?(?:=|: )[^\n,]{0,40},")
+_FIELD_LINE = pattern(r"[^\n]*\w[\"']?(?:=|: )[^\n,]*,[^\n]*")
+_CALL_OPENS = pattern(r"(?<!\w)(?:Engine|Runtime)\((?=[^()]*$)")
 _RESOLVED_FIELDS = (
     "max_total_num_tokens",
     "chunked_prefill_size",
@@ -38,8 +38,8 @@ _RESOLVED_FIELDS = (
     "context_len",
 )
 _LAST_FIELDS = ("context_len", "available_gpu_mem", "available_cpu_mem")
-_PAIR = re.compile(r"[ ]*(?P<name>\w+)=(?P<value>-?\d+(?:\.\d+)?(?:[ ]?GB)?|None)(?P<comma>,?)")
-_FIRST_WHOLE = re.compile(r"(?:^|[\s(])(?=max_total_num_tokens=)|[\]\s,](?=\w+=)")
+_PAIR = pattern(r"[ ]*(?P<name>\w+)=(?P<value>-?\d+(?:\.\d+)?(?:[ ]?GB)?|None)(?P<comma>,?)")
+_FIRST_WHOLE = pattern(r"(?:^|[\s(])(?=max_total_num_tokens=)|[\]\s,](?=\w+=)")
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Any, cast
 
 MAX_CHARACTERS = 64 * 2**20  # of one text; far over any real log excerpt
 SHOWN = 160  # characters of a value that a message may show
 
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+class _Lazy:
+    """A pattern that is compiled when it is first used: most texts need few of them."""
+
+    def __init__(self, source: str, flags: int) -> None:
+        self.source, self.flags = source, flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(self.source, self.flags)
+        for method in ("match", "fullmatch", "search", "finditer", "findall", "sub"):
+            self.__dict__[method] = getattr(compiled, method)
+        return getattr(compiled, name)
+
+
+def pattern(source: str, flags: int = 0) -> re.Pattern[str]:
+    """As `re.compile`, but compiled when first used."""
+    return cast("re.Pattern[str]", _Lazy(source, flags))
+
+
+_COLOUR = pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BLANKS = "\u00a0\u2002\u2003\u2007\u2009\u200a\u202f\u3000"
 _NOTHING = "\u200b\u200c\u200d\u2060\ufeff\x00"
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
 
 # What collectors put before each line: time stamps, streams, pods and containers, processes.
-COLLECTOR = re.compile(
+COLLECTOR = pattern(
     r"""(?:
         \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ \t]+
       | [A-Z][a-z]{2}[ ]+\d{1,2}[ ]\d\d:\d\d:\d\d[ ]\S+[ ]\S+:[ \t]
@@ -26,7 +46,7 @@ COLLECTOR = re.compile(
     re.VERBOSE,
 )
 # What SGLang's own logging puts before each message: [time and rank tags].
-RECORD = re.compile(
+RECORD = pattern(
     r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?)?[ ]?(?P<tags>[^\]\n]{0,80})\][ ]"
 )
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from eagerbuf.read.text import pattern
+
 MAX_COMMAND = 2**18  # characters of one command
 MAX_WORDS = 4096
 
@@ -19,7 +21,7 @@ _PART = r"""(?:
   | <[A-Za-z_][^<>\n]{0,80}>
   | [^\s'"\\;|&<>`]
 )"""
-_TOKEN = re.compile(
+_TOKEN = pattern(
     rf"""
     (?P<more>[ \t]*[\\^`][ \t]*(?:\n|$))
   | (?P<blank>[ \t\f\v]+)
@@ -32,18 +34,18 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_UNQUOTE = re.compile(
+_UNQUOTE = pattern(
     r"""\$\((?:[^()\n]|\([^()\n]*\))*\)|`[^`\n]*`|'(?P<single>[^']*)'|"""
     r""""(?P<double>(?:\\.|[^"\\])*)"|\\(?P<char>[^\n])""",
     re.DOTALL,
 )
-_NEXT_FLAG = re.compile(r"(?:[ \t]*(?:\#[^\n]*)?\n)*[ \t]*(?=--?[A-Za-z])|[ \t]*(?=[\u2013\u2014])")
-_DASHES = re.compile(r"^(?:[\u2012-\u2015]-?|-[\u2012-\u2015])(?=[A-Za-z])")
-_STARTS_COMMAND = re.compile(
+_NEXT_FLAG = pattern(r"(?:[ \t]*(?:\#[^\n]*)?\n)*[ \t]*(?=--?[A-Za-z])|[ \t]*(?=[\u2013\u2014])")
+_DASHES = pattern(r"^(?:[\u2012-\u2015]-?|-[\u2012-\u2015])(?=[A-Za-z])")
+_STARTS_COMMAND = pattern(
     r"[$>|\[(]|[A-Z_][A-Z0-9_]*=|(?:[\w./-]*/)?(?:python[\d.]*|docker|podman|sglang|export|env|sudo"
     r"|nohup|curl|wget|echo|bash|sh|cd|ssh|srun|ray|torchrun|mpirun|vllm|pip|uv|git|kubectl|helm)\b"
 )
-_LONG_FLAG = re.compile(r"(?:^|\s)(--[a-z][a-z0-9-]*)")
+_LONG_FLAG = pattern(r"(?:^|\s)(--[a-z][a-z0-9-]*)")
 _FULL_LINE = 60  # a line at least this long may have been broken by a terminal
 
 

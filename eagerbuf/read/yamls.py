@@ -13,27 +13,15 @@ from typing import Any
 from eagerbuf.read.launch import Launch, from_words, program_end, tag_release, variables, within
 from eagerbuf.read.options import is_option, names, names_sizing
 from eagerbuf.read.scripts import launches_in
-from eagerbuf.read.text import shown
+from eagerbuf.read.text import pattern, shown
 from eagerbuf.read.tokens import command_words, unquote
 
-MAX_YAML = 2**17  # characters of YAML that are read
 MAX_NODES = 50_000  # of a document, aliases expanded
 MAX_DEPTH = 60
 
-_LOOKS_YAML = re.compile(
-    r"^[ \t]*(?:- +)?[\"']?(?:command|args|entrypoint|containers|spec|services)[\"']?[ \t]*:"
-    r"|^[ \t]*- +[\"']?(?:-{1,2}[A-Za-z]|sglang|python3?[\"']?[ \t]*$)"
-    r"|^[ \t]*\{?[ \t]*[\"']?[a-z][a-z0-9-]*-[a-z0-9-]+[\"']?[ \t]*:(?:[ \t]|$)",
-    re.MULTILINE,
-)
 _COMMAND_KEYS = ("entrypoint", "command", "args")
-_HOLDS_SCRIPT = re.compile(r"\n|[;&|]|sh -\w*c\b")
-_HOLDS_PROGRAM = re.compile(r"launch_server|one_batch|sglang\s+serve")
-
-
-def looks_like_yaml(text: str) -> bool:
-    """Whether it is worth parsing: manifest keys, list items that are flags, dashed keys."""
-    return len(text) <= MAX_YAML and bool(_LOOKS_YAML.search(text))
+_HOLDS_SCRIPT = pattern(r"\n|[;&|]|sh -\w*c\b")
+_HOLDS_PROGRAM = pattern(r"launch_server|one_batch|sglang\s+serve")
 
 
 def documents(text: str) -> list[Any] | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DONE_WITH = {"swallow": "swallowed", "broadcast": "broadcast"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HangReport:
     """What was seen. `outcome`: hang, completed, crashed or overtime; `seconds`: the run's length.
 
@@ -129,7 +129,7 @@ class HangReport:
         """The steps of all ranks over time, as a plotly figure."""
         from eagerbuf.plots import hang_timeline
 
-        return hang_timeline(self.events, self.outcome)
+        return hang_timeline(self.events, self.outcome, max(seen.now for seen in self.sightings))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""
@@ -158,6 +158,8 @@ class HangReport:
             if row["blocked_in"]:
                 lines.append(f"  in {row['blocked_in']}")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         title = f"{self.outcome} after {self.seconds:.1f} s: {self.reason}"

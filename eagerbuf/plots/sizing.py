@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log10
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, figure
@@ -30,26 +31,29 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
     """Every batch shape against the ceiling of each rule, buttons for deployment and rule.
 
     `batches`: deployment, kind (prefill | mixed | decode | probe), num_tokens, bs, one row a
-    distinct shape. `ceilings`: deployment, rule, max_num_tokens, max_bs. Both axes logarithmic.
+    distinct shape. `ceilings`: deployment, rule, max_num_tokens, max_bs. Requests on a log scale;
+    a ceiling far to the right of every batch is drawn to the edge.
     """
     names, rules = list(batches.deployment.unique()), list(ceilings.rule.unique())
-    log: dict[str, Any] = {**AXIS, "type": "log", "dtick": 1}
+    y_title = "requests in the batch (log scale)"
     fig = figure(
         "Buffers before #28677 are outgrown; every later ceiling holds every batch",
-        "tokens in the batch (log scale)",
-        "requests in the batch (log scale)",
-        height=560,
+        "tokens in the batch",
+        y_title,
+        height=580,
         showlegend=True,
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0.35},
-        margin={"l": 80, "r": 30, "t": 150, "b": 65},
-        xaxis={**log, "title": {"text": "tokens in the batch (log scale)"}},
-        yaxis={**log, "title": {"text": "requests in the batch (log scale)"}},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0.45},
+        margin={"l": 80, "r": 30, "t": 175, "b": 65},
+        yaxis={**AXIS, "type": "log", "dtick": 1, "title": {"text": y_title}},
     )
+    fig.update_layout(title={"y": 0.97, "yanchor": "top"})
+    fig.update_xaxes(range=_reach(batches, names[0]))
+    fig.update_yaxes(range=[-0.15, log10(2 * int(ceilings.max_bs.max()))])
     for name in names:
         for _, part in _kinds(batches, name):
             fig.add_scatter(**_points(part), visible=name == names[0])
         for row in ceilings[ceilings.deployment == name].itertuples():
-            fig.add_scatter(**_box(row), visible=name == names[0])
+            fig.add_scatter(**_box(row, _reach(batches, name)[1]), visible=name == names[0])
     _restyle(fig, _by_rule(batches, ceilings, names, rules[0]))
     fig.update_layout(updatemenus=_menus(batches, ceilings, names, rules))
     return fig
@@ -58,7 +62,7 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
 def bytes_per_rule(frame: DataFrame) -> go.Figure:
     """Device bytes under each rule: columns deployment, rule, nbytes; bars on a log scale."""
     fig = figure(
-        "Only the pool-sized rule costs megabytes; tight and #28677 stay under one or two",
+        "The pool-sized rule takes tens of megabytes and more, the others about one or less",
         "megabytes of static buffers on one rank (log scale)",
         "",
         height=470,
@@ -102,12 +106,18 @@ def _points(part: DataFrame) -> dict[str, Any]:
     }
 
 
-def _box(row: Any) -> dict[str, Any]:
+def _reach(batches: DataFrame, name: str) -> list[int]:
+    """Range of the token axis: a fifth more than the largest batch."""
+    return [0, int(batches[batches.deployment == name].num_tokens.max()) * 6 // 5]
+
+
+def _box(row: Any, edge: int) -> dict[str, Any]:
     """The corner of a ceiling: nothing to its right or above it fits."""
+    end = min(row.max_num_tokens, edge)
     label = f"{row.rule}: {row.max_num_tokens:,} tokens, {row.max_bs:,} requests"
     return {
-        "x": [1, row.max_num_tokens, row.max_num_tokens],
-        "y": [row.max_bs, row.max_bs, 1],
+        "x": [0, end, row.max_num_tokens],
+        "y": [row.max_bs, row.max_bs, 1 if end == row.max_num_tokens else row.max_bs],
         "text": ["", label, ""],
         "textposition": "top left",
         "textfont": {"color": RULE_COLORS[row.rule]},
@@ -158,7 +168,14 @@ def _menus(
         for _ in range(len(_kinds(batches, name)) + int((ceilings.deployment == name).sum()))
     ]
     deployments = [
-        {"label": name, "method": "restyle", "args": [{"visible": [o == name for o in owner]}]}
+        {
+            "label": name,
+            "method": "update",
+            "args": [
+                {"visible": [o == name for o in owner]},
+                {"xaxis.range": _reach(batches, name)},
+            ],
+        }
         for name in names
     ]
     by_rule = [
@@ -171,6 +188,6 @@ def _menus(
     ]
     place = {"direction": "right", "xanchor": "left", "yanchor": "bottom", "type": "buttons"}
     return [
-        {**place, "buttons": deployments, "x": 0, "y": 1.16, "font": {"size": 11}},
+        {**place, "buttons": deployments, "x": 0, "y": 1.18, "font": {"size": 11}},
         {**place, "buttons": by_rule, "x": 0, "y": 1.06, "font": {"size": 11}},
     ]

@@ -1,0 +1,50 @@
+"""The lists of packages agree: pyproject, environment.yml and the constraints of the set-up."""
+
+import re
+from pathlib import Path
+
+import tomllib
+import yaml
+
+ROOT = Path(__file__).parent.parent
+CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}
+CONDA_ONLY = {"python>=3.11", "make", "pip"}
+
+
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def requirements():
+    extras = project()["optional-dependencies"]
+    return [*project()["dependencies"], *(name for extra in extras.values() for name in extra)]
+
+
+def test_conda_has_the_same_packages_and_bounds():
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))["dependencies"]
+    conda = {entry for entry in listed if isinstance(entry, str)} - CONDA_ONLY
+    wanted = set()
+    for requirement in requirements():
+        name, bound = re.fullmatch(r"([\w-]+)(>=.*)", requirement).groups()
+        wanted.add(CONDA_NAMES.get(name, name) + bound)
+    assert conda == wanted
+    assert {"pip": ["-e ."]} in listed
+
+
+def test_every_requirement_is_pinned():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    names = {re.match(r"[\w-]+", requirement)[0] for requirement in requirements()}
+    assert names <= set(pins)
+    assert pins["torch"] == "2.13.0"
+    assert not [line for line in lines if "+" in line or "://" in line]
+
+
+def test_what_was_asked_for_is_there():
+    names = {re.match(r"[\w-]+", requirement)[0] for requirement in requirements()}
+    assert {"jupyterlab", "torch", "pandas", "plotly", "nbval"} <= names
+
+
+def test_the_top_level_is_what_people_see():
+    for name in ("notebooks", "eagerbuf", "data", "tests", "environment.yml", "README.md"):
+        assert (ROOT / name).exists()

@@ -6,6 +6,7 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from eagerbuf._data import data_path
 from eagerbuf.config import FIELDS, FLAGS, EngineConfig
@@ -46,7 +47,8 @@ def _row(row: dict[str, str], where: str) -> NamedDeployment:
     if not row["name"] or not row["source"]:
         raise ValueError(f"{where}: needs a name and a source")
     try:
-        config = EngineConfig(**{n: _value(n, row[n]) for n in FIELDS if row.get(n)})
+        settings: dict[str, Any] = {n: _value(n, row[n]) for n in FIELDS if row.get(n)}
+        config = EngineConfig(**settings)
         factor = float(row["smooth_factor"]) if row["smooth_factor"] else None
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from None

@@ -1,4 +1,4 @@
-"""`python -m eagerbuf.pages run|save|table`: what `make run` and `make notebooks` call."""
+"""`python -m eagerbuf.pages run|save`: what `make run` and `make notebooks` call."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ def main(arguments: list[str] | None = None) -> int:
             from eagerbuf.pages.html import write_pages
 
             _tell(runs, write_pages(runs, options.build))
+        else:
+            from eagerbuf.pages.readme import refresh
+
+            refresh(options.notebooks.parent / "README.md", options.notebooks)
     except NotebookFailed as failure:
         print(f"notebooks: {failure}", file=sys.stderr)
         return 1

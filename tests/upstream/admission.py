@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from tests.upstream import draw
 from tests.upstream.compare import Comparison
 from tests.upstream.engine import GETTERS, SILENT, SRT
 from tests.upstream.load import Room
+from tests.upstream.stubs import Pool, Request, Tree
 from tests.upstream.wheels import Wheel
 
 POLICY = f"{SRT}/managers/schedule_policy.py"
@@ -27,8 +28,6 @@ POOLS = (  # allocators of hybrid models; PrefillAdder asks whether it has one o
     "PageInterleavePoolAllocator",
 )
 OTHER_POOL = type("OtherPool", (), {})
-_SAMPLING = {flag: SimpleNamespace(max_new_tokens=0, ignore_eos=flag) for flag in (True, False)}
-NO_NODE = SimpleNamespace(to_dec_params=lambda: None)
 
 
 class Queue(NamedTuple):
@@ -52,8 +51,8 @@ class Admission:
     def __init__(self, wheel: Wheel) -> None:
         off = SimpleNamespace(enable_encoder_swa_bounded_replay=False)
         settings = SimpleNamespace(features=off, schedule_policy="fcfs")
-        stubs = dict.fromkeys(GETTERS, lambda: settings) | dict.fromkeys(POOLS, OTHER_POOL)
-        stubs |= {
+        stubs: dict[str, Any] = dict.fromkeys(GETTERS, lambda: settings)
+        stubs |= dict.fromkeys(POOLS, OTHER_POOL) | {
             "is_dsa_prefill_cp_in_seq_split": lambda: False,
             "is_prefill_context_parallel_enabled": lambda: False,
             "mamba_prefill_chunk_grid": lambda: 1,
@@ -67,7 +66,7 @@ class Admission:
         """Tokens taken, the carried request first; stops at the first answer but CONTINUE."""
         adder = self._adder(
             queue.page_size,
-            _Tree(queue.disable_radix_cache),
+            Tree(queue.disable_radix_cache),
             self._allocator(queue.page_size, queue.pool),
             None,  # the running batch: its requests are counted in mixed_decode
             1.0,
@@ -76,11 +75,11 @@ class Admission:
             queue.mixed_decode,
         )
         if queue.carried:
-            adder.add_chunked_req(_Request(queue.carried, queue.ignore_eos))
+            adder.add_chunked_req(Request(queue.carried, queue.ignore_eos))
         for tokens in queue.prompts:
             if len(adder.can_run_list) >= queue.max_running_requests - queue.mixed_decode:
                 break
-            request = _Request(tokens, queue.ignore_eos)
+            request = Request(tokens, queue.ignore_eos)
             if adder.add_one_req(request, bool(queue.carried), None) is not self._continue:
                 break
         return [request.extend_len for request in adder.can_run_list]
@@ -100,80 +99,7 @@ class Admission:
         budget = ("create_prefill_budget", "request_slot_reserve")
         given = [m for m in budget if self.room.has(f"{base}.{m}", *ALLOCATOR)]
         methods = {m: self.room.piece(f"{base}.{m}", *ALLOCATOR) for m in given}
-        return type("Allocator", (_Pool,), methods)
-
-
-class _Pool:
-    def __init__(self, page_size: int, tokens: int) -> None:
-        self.page_size, self.tokens = page_size, tokens
-
-    def available_size(self) -> int:
-        return self.tokens
-
-
-class _Tree:
-    """A radix cache that holds nothing; `disable`: there is none."""
-
-    buffer_pipeline = None
-    sliding_window_size = None
-
-    def __init__(self, disable: bool) -> None:
-        self.disable = disable
-
-    def supports_mamba(self) -> bool:
-        return False
-
-    def is_tree_cache(self) -> bool:
-        return False
-
-    def evictable_size(self) -> int:
-        return 0
-
-    def inc_lock_ref(self, node: Any) -> Any:
-        return node
-
-    lock = unlock = dec_lock_ref = inc_lock_ref
-
-    def finish_storage_prefetch_admission(self, handle: Any, **_: Any) -> None:
-        """Nothing was prefetched."""
-
-
-class _Request:
-    """A waiting request without a cached prefix, under the field names of every release."""
-
-    def __init__(self, tokens: int, ignore_eos: bool) -> None:
-        self.full_untruncated_fill_ids = self.origin_input_ids = range(tokens)
-        self.extend_input_len = self.fill_len = self.extend_end = tokens
-        self.sampling_params = _SAMPLING[ignore_eos]
-
-    prefix_indices: tuple[int, ...] = ()
-    output_ids: tuple[int, ...] = ()
-    prefix_len = host_hit_length = swa_host_hit_length = storage_hit_length = 0
-    auxiliary_swa_host_hit_length = mamba_host_hit_length = 0
-    retracted_stain = False
-    kv = SimpleNamespace(req_pool_idx=None, holds_mamba=False)
-    last_node = best_match_node = cache_request_handle = NO_NODE
-
-    def needs_host_load_back(self) -> bool:
-        return False
-
-    def fulfilled_storage_hit_len(self, prefix_len: int) -> int:
-        return 0
-
-    def set_extend_input_len(self, tokens: int) -> None:
-        self.extend_input_len = tokens
-
-    def set_extend_range(self, start: int, end: int) -> None:
-        self.extend_end = end
-
-    @property
-    def extend_range(self) -> SimpleNamespace:
-        return SimpleNamespace(length=self.extend_end)
-
-    @property
-    def extend_len(self) -> int:
-        """Tokens taken: 0.5.14 shortens extend_input_len, later releases move the end."""
-        return min(self.extend_input_len, self.extend_end)
+        return type("Allocator", (Pool,), methods)
 
 
 PLENTY = 1 << 40
@@ -234,13 +160,14 @@ def ours(queue: Queue) -> list[int]:
         page_size=queue.page_size,
         disable_radix_cache=queue.disable_radix_cache,
     )
-    return admit(
+    taken: list[int] = admit(
         queue.prompts,
         config,
         carried=queue.carried,
         mixed_decode=queue.mixed_decode,
         ignore_eos=queue.ignore_eos,
     )
+    return taken
 
 
 def _released(wheel: Wheel) -> Callable[[Queue], list[int]]:
@@ -251,7 +178,5 @@ ADMISSION = Comparison(
     "PrefillAdder: tokens of every request",
     lambda wheel, salt, count: _cases(spares_a_page(wheel), salt, count),
     _released,
-    lambda wheel: "ignore_eos spares a page: compared with a large pool"
-    if spares_a_page(wheel)
-    else "",
+    lambda wheel: "large pool on the ignore_eos path" if spares_a_page(wheel) else "",
 )

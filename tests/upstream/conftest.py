@@ -6,10 +6,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Generator
 
 import pytest
 
 from tests.upstream import wheels
+
+MISSING = "released wheels are missing"
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +37,17 @@ def released(request: pytest.FixtureRequest) -> None:
         require(request.getfixturevalue("missing_wheels"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Report every such skip at this file, so that pytest folds them all into one line."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple) and MISSING in report.longrepr[2]:
+        report.longrepr = (__file__, 1, report.longrepr[2])
+    return report
+
+
 def require(missing: str) -> None:
     if missing and os.environ.get("CI", "").lower() in ("true", "1"):
         pytest.fail(f"released wheels are required in CI: {missing}", pytrace=False)
     if missing:
-        pytest.skip(f"released wheels are missing: {missing}")
+        pytest.skip(f"{MISSING}: {missing}")

@@ -94,7 +94,7 @@ class Dynamic:
         smooth = SimpleNamespace(get=lambda: self.smooth_factor)
         return SimpleNamespace(SGLANG_DYNAMIC_CHUNKING_SMOOTH_FACTOR=smooth)
 
-    def _token_ids(self, low: int, high: int, *, size: int, dtype: Any) -> memoryview:
+    def _token_ids(self, *_: int, size: int, **__: Any) -> memoryview:
         """Random token ids, of which only the number matters."""
         self._sizes.append(size)
         return _NO_IDS
@@ -111,11 +111,11 @@ class _Stop(Exception):
     """The inputs are ready; nothing after them is of interest."""
 
 
-def _stop(inputs: list[Any]) -> Iterable[Any]:
+def _stop(_: list[Any]) -> Iterable[Any]:
     raise _Stop
 
 
-def _fail(inputs: list[Any]) -> Iterable[Any]:
+def _fail(_: list[Any]) -> Iterable[Any]:
     raise ProfileFailed("the first forward failed")
 
 
@@ -173,19 +173,22 @@ def _fits(rng: np.random.Generator, count: int) -> Iterator[Fit]:
     """Latencies a*l^2 + b*l + c with noise, any of them negative at times, over 0 to 39 samples."""
     lengths, latencies = _profiles(rng, count)
     history, context = np.floor(10 ** rng.uniform((0, 2), (5.5, 6.3), (count, 2))).astype(int).T
-    most = np.floor(10 ** rng.uniform(0, 5, count)).astype(int)
+    most = np.floor(10 ** rng.uniform(-1, 5, count)).astype(int)  # 0: no cap
     columns = (
+        rng.integers(0, 40, count),
+        lengths,
+        latencies,
         history - 1,
         np.floor(10 ** rng.uniform(0, 4.6, count)).astype(int),
         rng.choice((1, 16, 64, 128, 1024), count),
         context,
-        np.where(rng.random(count) < 0.2, None, most),
+        most,
         rng.choice((0, 0.25, 0.75, 0.75, 1), count),
     )
-    samples = rng.integers(0, 40, count).tolist()
-    rows = zip(samples, lengths.tolist(), latencies.tolist(), *(c.tolist() for c in columns))
-    for n, length, latency, *rest in rows:
-        yield Fit(length[:n], latency[:n], *rest)
+    rows: Any = zip(*(column.tolist() for column in columns), strict=True)
+    for samples, length, latency, *rest, cap, smooth in rows:
+        fixed: tuple[int, int, int, int] = tuple(rest)
+        yield Fit(length[:samples], latency[:samples], *fixed, cap or None, smooth)
 
 
 def _profiles(rng: np.random.Generator, count: int) -> tuple[Any, Any]:

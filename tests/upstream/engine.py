@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from functools import cache, cached_property, lru_cache
+from collections.abc import Mapping
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-from eagerbuf import max_prefill_buffer_tokens, size_many
-from eagerbuf.table import config_columns
-from tests.upstream import draw
-from tests.upstream.compare import Comparison
 from tests.upstream.draw import optional
 from tests.upstream.load import Room
-from tests.upstream.wheels import NEEDED, Wheel
+from tests.upstream.wheels import Wheel
 
 SRT = "sglang/srt"
 RUNNER = f"{SRT}/model_executor/runner/eager_runner.py"
@@ -75,6 +71,12 @@ class Settings(SimpleNamespace):
             speculative_num_draft_tokens=drafts,
             max_speculative_num_draft_tokens=drafts,
         )
+
+
+def backends(room: Room) -> dict[str, Any]:
+    """The release's MoE all-to-all backends by name."""
+    members = room.piece("MoeA2ABackend", f"{SRT}/layers/moe/utils.py")
+    return {member.value: member for member in members}
 
 
 class Engine:
@@ -145,7 +147,7 @@ class Engine:
         class BaseRunner:
             """The released one also asks CUDA for a device."""
 
-            def __init__(self, model_runner: Any) -> None:
+            def __init__(self, _: Any) -> None:
                 self.attn_tp_size = settings.attn_tp_size
 
             def warmup(self) -> None:
@@ -159,11 +161,12 @@ class Engine:
 
     @cached_property
     def _model_runner(self) -> Any:
-        name = "decode_num_tokens_per_req"
-        path = f"{SRT}/model_executor/model_runner.py"
+        """Attributes, and from 0.5.16 the method that asks the speculative algorithm."""
+        name, path = "decode_num_tokens_per_req", f"{SRT}/model_executor/model_runner.py"
         if not self.room.has(f"ModelRunner.{name}", path):
             return SimpleNamespace
-        return type("ModelRunner", (SimpleNamespace,), {name: self.room.piece(f"ModelRunner.{name}", path)})
+        method = self.room.piece(f"ModelRunner.{name}", path)
+        return type("ModelRunner", (SimpleNamespace,), {name: method})
 
     @cached_property
     def _ceiling(self) -> Any:
@@ -194,8 +197,7 @@ class Engine:
 
     @cached_property
     def _backends(self) -> dict[str, Any]:
-        members = self.room.piece("MoeA2ABackend", f"{SRT}/layers/moe/utils.py")
-        return {member.value: member for member in members}
+        return backends(self.room)
 
     @cached_property
     def _cp_align(self) -> Any:
@@ -204,81 +206,3 @@ class Engine:
     @cached_property
     def _cp_base(self) -> Any:
         return self.room.file(f"{SRT}/layers/cp/base.py")
-
-
-UPSTREAM_RULES = ("pr28386", "pr28677", "pr28894")
-
-
-@cache
-def rule_of(wheel: Wheel) -> str | None:
-    """The upstream rule that gives this release's own sizes, None where none does."""
-    frame = draw.configs(300, salt=1_000_000)
-    engine, found = Engine(wheel), []
-    for row in frame.to_dict("records"):
-        engine.apply(row)
-        found.append(engine.sizing())
-    return next((rule for rule in UPSTREAM_RULES if _sizes(frame, rule) == found), None)
-
-
-def zigzag_of_one(wheel: Wheel) -> int:
-    """The alignment of zigzag CP over one rank: the flag is on, there is nothing to split."""
-    engine, row = Engine(wheel), draw.configs(1).to_dict("records")[0]
-    engine.apply({**row, "tp_size": row["dp_size"], "attn_cp_size": 1, "cp_zigzag": True})
-    return engine.cp_align_size()
-
-
-def _sizes(frame: Any, rule: str) -> list[tuple[int, int]]:
-    sizes = size_many(frame, rule)
-    return list(zip(sizes.max_bs.tolist(), sizes.max_num_tokens.tolist(), strict=True))
-
-
-@lru_cache(maxsize=1)
-def _drawn(salt: int, count: int) -> tuple[Any, list[dict[Any, Any]]]:
-    frame = draw.configs(count, salt)
-    return frame, frame.to_dict("records")
-
-
-def _sizing_cases(wheel: Wheel, salt: int, count: int) -> tuple[Any, Any]:
-    frame, rows = _drawn(salt, count)
-    return rows, _sizes(frame, rule_of(wheel) or UPSTREAM_RULES[-1])
-
-
-def _setting_cases(wheel: Wheel, salt: int, count: int) -> tuple[Any, Any]:
-    frame, rows = _drawn(salt, count)
-    ours = config_columns(frame)
-    sync, ranks = ours.require_mlp_sync.tolist(), ours.attn_tp_size.tolist()
-    ceiling, align = max_prefill_buffer_tokens(ours).tolist(), ours.cp_align_size.tolist()
-    return rows, list(zip(ceiling, sync, ranks, align, strict=True))
-
-
-def _asked(wheel: Wheel, question: Callable[[Engine], Any]) -> Callable[[Any], Any]:
-    engine = Engine(wheel)
-
-    def ask(row: Mapping[str, Any]) -> Any:
-        engine.apply(row)
-        return question(engine)
-
-    return ask
-
-
-def _settings(engine: Engine) -> tuple[int, bool, int, int]:
-    return (
-        engine.max_prefill_buffer_tokens(),
-        engine.require_mlp_sync(),
-        int(engine.settings.attn_tp_size),
-        engine.cp_align_size(),
-    )
-
-
-SIZING = Comparison(
-    "eager runner: max_bs, max_num_token",
-    _sizing_cases,
-    lambda wheel: _asked(wheel, Engine.sizing),
-    lambda wheel: f"rule {rule_of(wheel)}",
-    also_in_full=NEEDED,
-)
-SETTINGS = Comparison(
-    "max_prefill_buffer_tokens, require_mlp_sync, attn_tp_size, cp_align_size",
-    _setting_cases,
-    lambda wheel: _asked(wheel, _settings),
-)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
-from tests.upstream import admission, dynamic, engine, padding
+from tests.upstream import admission, dynamic, engine, padding, sizing
 from tests.upstream.load import Room
 from tests.upstream.wheels import Wheel
 
@@ -21,7 +22,7 @@ def sizing_rule(wheel: Wheel) -> str:
     """The rule whose sizes are the release's own, on 300 configurations."""
     if not eager_runner(wheel):
         return ""
-    return engine.rule_of(wheel) or "none of ours"
+    return sizing.rule_of(wheel) or "none of ours"
 
 
 def profile_failure_broadcast(wheel: Wheel) -> bool:
@@ -52,7 +53,7 @@ def padding_cp_step(wheel: Wheel) -> str:
 def extends_padded_to_max_len(wheel: Wheel) -> str:
     """What pads the ranks of an extend to the longest, although extends are not padded so."""
     graph = SimpleNamespace(prefill=SimpleNamespace(bs=[64]))
-    tried = {
+    tried: dict[str, dict[str, Any]] = {
         "idle hybrid-SSM rank": {"max_len_with_idle": True},
         "prefill graph": {"graph": SimpleNamespace(cuda_graph_config=graph)},
         "pplx": {"moe_a2a_backend": "pplx"},
@@ -60,7 +61,7 @@ def extends_padded_to_max_len(wheel: Wheel) -> str:
     return ", ".join(name for name, settings in tried.items() if _pads_extends(wheel, settings))
 
 
-def _pads_extends(wheel: Wheel, settings: dict[str, object]) -> bool:
+def _pads_extends(wheel: Wheel, settings: dict[str, Any]) -> bool:
     release = padding.Padding(wheel, **settings)
     if settings.get("moe_a2a_backend", "none") not in release.backends:
         return False
@@ -95,7 +96,7 @@ FAULTS: dict[str, Callable[[Wheel], str | bool]] = {
 }
 DRIFT: dict[str, Callable[[Wheel], str | bool]] = {  # where a release left the 0.5.14 form
     "padding_cp_step": padding_cp_step,
-    "zigzag_align_of_cp_1": lambda wheel: str(engine.zigzag_of_one(wheel)),
+    "zigzag_align_of_cp_1": lambda wheel: str(sizing.zigzag_of_one(wheel)),
     "extends_padded_to_max_len": extends_padded_to_max_len,
     "even_decode_unpadded": even_decode_unpadded,
     "ignore_eos_spares_page": admission.spares_a_page,

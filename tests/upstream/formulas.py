@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.upstream import admission, buckets, dynamic, engine, padding
+from tests.upstream import admission, buckets, dynamic, padding, sizing
 from tests.upstream.compare import Comparison
 from tests.upstream.facts import eager_runner
 from tests.upstream.wheels import Wheel
 
 DYNAMIC = (dynamic.PROBES, dynamic.PREDICTOR)  # older than the eager runner
-EAGER = (engine.SIZING, engine.SETTINGS, padding.MODE, padding.PADDING, admission.ADMISSION)
+EAGER = (sizing.SIZING, sizing.SETTINGS, padding.MODE, padding.PADDING, admission.ADMISSION)
 FLASHINFER = (buckets.BUCKETS,)
 
 

@@ -4,64 +4,20 @@ imported, and a global name of a piece is looked up (stub, same file, its import
 
 from __future__ import annotations
 
-import __future__
-
 import ast
 import builtins
 import importlib
-import linecache
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
+from tests.upstream.parse import MissingPiece, code_of, defines, top_level, trimmed, used_now
 from tests.upstream.wheels import Wheel
 
-Definition = (ast.FunctionDef, ast.ClassDef)
-LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
-
-
-class MissingPiece(LookupError):
-    """A release does not have a piece where it was looked for."""
-
-
-@cache
-def tree(wheel: Wheel, path: str) -> ast.Module:
-    """The parsed file; tracebacks through it show its lines under the release's name."""
-    text, shown = wheel.read(path), f"{wheel.name}/{path}"
-    linecache.cache[shown] = (len(text), None, text.splitlines(keepends=True), shown)
-    return ast.parse(text, shown)
-
-
-@cache
-def top_level(wheel: Wheel, path: str) -> dict[str, list[ast.stmt]]:
-    """Name -> the statements of the file that bind it; "*" holds the star imports."""
-    found: dict[str, list[ast.stmt]] = {}
-    for statement in _statements(tree(wheel, path).body):
-        for name in _bound(statement):
-            found.setdefault(name, []).append(statement)
-    return found
-
-
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Top-level statements, those under if, try and with included."""
-    for statement in body:
-        yield statement
-        if not isinstance(statement, (*Definition, ast.AsyncFunctionDef)):
-            for field in ("body", "handlers", "orelse", "finalbody"):
-                yield from _statements(getattr(statement, field, []))
-
-
-def _bound(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, Definition):
-        return [statement.name]
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
-    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+__all__ = ["MissingPiece", "Module", "Namespace", "Room"]
 
 
 class Room:
@@ -82,7 +38,7 @@ class Room:
             node = self._find(path, name)
             if node is not None:
                 whole = not only and "." not in name
-                return self.file(path)[name] if whole else self.file(path).run(_trimmed(node, only))
+                return self.file(path)[name] if whole else self.file(path).run(trimmed(node, only))
         raise MissingPiece(self.not_found(name, paths))
 
     def has(self, name: str, *paths: str) -> bool:
@@ -108,11 +64,11 @@ class Room:
         if path not in self.wheel.manifest["files"]:
             return None
         outer, _, inner = name.partition(".")
-        node = next((n for n in top_level(self.wheel, path).get(outer, []) if _defines(n)), None)
+        node = next((n for n in top_level(self.wheel, path).get(outer, []) if defines(n)), None)
         if node is None or not inner:
             return node
         body = getattr(node, "body", [])
-        return next((n for n in body if _defines(n) and n.name == inner), None)
+        return next((n for n in body if defines(n) and n.name == inner), None)
 
     def not_found(self, name: str, paths: Sequence[str]) -> str:
         files = self.wheel.manifest["files"]
@@ -143,11 +99,11 @@ class Namespace(dict[str, Any]):
 
     def run(self, node: ast.stmt, name: str | None = None) -> Any:
         """Execute one definition or assignment and return what it binds (to `name`)."""
-        for used in _used_now(node):
+        for used in used_now(node):
             with suppress(KeyError):
                 self[used]  # a class body looks its names up without asking __missing__
         bound: dict[str, Any] = {}
-        exec(_code(self.room.wheel, self.path, node), self, bound)
+        exec(code_of(self.room.wheel, self.path, node), self, bound)
         return bound[name] if name else next(iter(bound.values()))
 
     def knows(self, name: str) -> bool:
@@ -202,7 +158,7 @@ class Namespace(dict[str, Any]):
         return self._imported[dotted]
 
     def _import(
-        self, name: str, globals: Any = None, locals: Any = None, names: Any = (), level: int = 0
+        self, name: str, _globals: Any = None, _locals: Any = None, names: Any = (), level: int = 0
     ) -> Any:
         """`import` inside a released function: its own package comes from the wheel."""
         module = self._module(self._absolute(name, level))
@@ -233,35 +189,3 @@ class Module:
         if path is not None and self.offers(name):
             return room.file(path)[name]
         raise MissingPiece(room.not_found(name, [path or f"{self._dotted} (no such module)"]))
-
-
-def _used_now(node: ast.AST) -> Iterator[str]:
-    """Names read when the statement runs: all but those in function bodies and annotations."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        yield node.id
-    skipped = ("body", "returns", "annotation") if isinstance(node, ast.FunctionDef) else ()
-    for field, value in ast.iter_fields(node):
-        if field not in (*skipped, "annotation"):
-            for part in value if isinstance(value, list) else [value]:
-                yield from _used_now(part) if isinstance(part, ast.AST) else ()
-
-
-def _defines(node: ast.stmt) -> bool:
-    return isinstance(node, Definition)
-
-
-def _trimmed(node: Any, only: tuple[str, ...]) -> Any:
-    """The class without its other methods: what they use need not exist here."""
-    if not only:
-        return node
-    body = [part for part in node.body if not _defines(part) or part.name in only]
-    missing = set(only) - {part.name for part in body if _defines(part)}
-    if missing:
-        raise MissingPiece(f"class {node.name} has no {', '.join(sorted(missing))}")
-    fields = {**{f: getattr(node, f) for f in node._fields}, "body": body}
-    return ast.copy_location(ast.ClassDef(**fields), node)
-
-
-def _code(wheel: Wheel, path: str, node: ast.stmt) -> CodeType:
-    module = ast.Module([node], type_ignores=[])
-    return compile(module, f"{wheel.name}/{path}", "exec", LAZY_ANNOTATIONS, dont_inherit=True)

@@ -8,15 +8,16 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from eagerbuf import mlp_sync_pad
 from tests.upstream import draw
 from tests.upstream.compare import Comparison
-from tests.upstream.engine import ATTENTION, GETTERS, SRT
+from tests.upstream.engine import ATTENTION, GETTERS, SRT, backends
 from tests.upstream.load import Room
+from tests.upstream.stubs import model_runner, nothing, sync_batch, sync_settings
 from tests.upstream.wheels import Wheel
 
+SETTERS = ("set_dp_buffer_len", "set_dp_buffer_len_from_batch", "set_is_extend_in_batch")
 BATCH = f"{SRT}/model_executor/forward_batch_info.py"
 
 
@@ -33,9 +34,10 @@ class Padding:
     """One release's padding for attention ranks that are set as attributes of `settings`."""
 
     def __init__(self, wheel: Wheel, **settings: Any) -> None:
-        self.settings = shared = _settings(settings)
-        stubs = dict.fromkeys(GETTERS, lambda: shared) | {
-            "torch": SimpleNamespace(tensor=_nothing),  # the copy for the GPU, in pinned memory
+        self.settings = shared = sync_settings(settings)
+        stubs: dict[str, Any] = dict.fromkeys(GETTERS, lambda: shared)
+        stubs |= dict.fromkeys(SETTERS, nothing) | {
+            "torch": SimpleNamespace(tensor=nothing),  # the copy for the GPU, in pinned memory
             "TboForwardBatchPreparer": SimpleNamespace(prepare=lambda **_: None),
             "get_moe_a2a_backend": lambda: self.backends[shared.moe_a2a_backend],
             "get_attention_dp_size": lambda: shared.attn_dp_size,
@@ -46,10 +48,9 @@ class Padding:
             "_is_cpu": True,
             "is_hip": lambda: False,
             "prefill_graph_tolerates_sum_len": lambda: False,
-            **{name: _nothing for name in _SETTERS},
         }
         self.room = Room(wheel, stubs)
-        self._model_runner = _model_runner(shared)
+        self._model_runner = model_runner(shared)
 
     def pad(
         self,
@@ -63,13 +64,14 @@ class Padding:
         """Pad one step over all DP ranks; `per_request` over 1 is a speculative verify."""
         self.settings.attn_dp_size = len(num_tokens)
         self.settings.attn_dp_rank = rank
-        batch = _batch(num_tokens, is_extend, rank, per_request)
+        batch = sync_batch(num_tokens, is_extend, rank, per_request)
         batch.forward_mode = self._mode(is_extend, per_request)
         batch.can_run_dp_prefill_cuda_graph = batch.can_run_dp_breakable_cuda_graph = in_graph
-        batch._pad_inputs_to_size = lambda _, tokens, bs: batch.__dict__.update(tokens=tokens, bs=bs)
+        own: list[int] = []
+        batch._pad_inputs_to_size = lambda _, tokens, bs: own.extend((tokens, bs))
         self._prepare(batch, self._model_runner)
         mode = "max_len" if batch.dp_padding_mode.is_max_len() else "sum_len"
-        return Padded(mode, list(batch.global_num_tokens_cpu), batch.tokens, batch.bs)
+        return Padded(mode, list(batch.global_num_tokens_cpu), *own)
 
     def mode(self, num_tokens: Sequence[int], *, is_extend: bool) -> str:
         """`get_dp_padding_mode` alone, for counts that are aligned already."""
@@ -96,70 +98,7 @@ class Padding:
 
     @cached_property
     def backends(self) -> dict[str, Any]:
-        members = self.room.piece("MoeA2ABackend", f"{SRT}/layers/moe/utils.py")
-        return {member.value: member for member in members}
-
-
-_SETTERS = ("set_dp_buffer_len", "set_dp_buffer_len_from_batch", "set_is_extend_in_batch")
-
-
-def _model_runner(settings: SimpleNamespace) -> SimpleNamespace:
-    """A plain model, so that no branch for state-space layers is taken."""
-    return SimpleNamespace(
-        server_args=settings.graph,
-        mambaish_config=None,
-        is_draft_worker=False,
-        model_config=SimpleNamespace(hf_config=SimpleNamespace()),
-        attn_tp_sequence_sharded=lambda _: False,
-        attn_backend=SimpleNamespace(late_layer_num_tokens=lambda _: None),
-    )
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    """Process-wide state that only the model reads."""
-
-
-def _settings(given: dict[str, Any]) -> SimpleNamespace:
-    no_graph = SimpleNamespace(cuda_graph_config=SimpleNamespace(prefill=SimpleNamespace(bs=[])))
-    defaults: dict[str, Any] = {
-        "attn_tp_size": 1,
-        "cp_align_size": 1,
-        "attn_cp_size": 1,
-        "moe_a2a_backend": "none",
-        "max_len_with_idle": False,
-        "graph": no_graph,
-        "speculative_algorithm": None,
-        "tp_group": SimpleNamespace(ca_comm=None),
-        "moe": SimpleNamespace(elastic_ep_backend=None),
-        "enable_prefill_cp": False,
-        "cp_strategy": None,
-    }
-    shared = SimpleNamespace(**defaults | given)
-    shared.dp = SimpleNamespace(
-        max_len_with_idle=shared.max_len_with_idle,
-        scoped_gather_slot=None,
-        buffer_hidden_size=1,
-        buffer_dtype=torch.float32,
-    )
-    return shared
-
-
-def _batch(
-    num_tokens: Sequence[int], is_extend: bool, rank: int, per_request: int
-) -> SimpleNamespace:
-    requests = 1 if is_extend else num_tokens[rank] // per_request
-    spec = SimpleNamespace(num_tokens_per_req=per_request, is_draft_input=lambda: False)
-    return SimpleNamespace(
-        global_num_tokens_cpu=list(num_tokens),
-        global_num_tokens_for_logprob_cpu=list(num_tokens),
-        global_num_tokens_gpu=SimpleNamespace(copy_=_nothing),
-        batch_size=requests,
-        is_extend_in_batch=is_extend,
-        spec_info=spec if per_request > 1 else None,
-        seq_lens=range(requests),
-        tbo_children=None,
-        dp_spec_prefill_coordination_applied=False,
-    )
+        return backends(self.room)
 
 
 class Step(NamedTuple):
@@ -197,7 +136,8 @@ def _step(counts: list[int], tp: int, cp: int, extend: bool, rank: int, per: int
 
 def cp_step(wheel: Wheel) -> bool:
     """Whether the release still aligns each rank to the CP size (it does to 0.5.19)."""
-    return Padding(wheel, cp_align_size=4, attn_cp_size=4).pad([5], is_extend=True).num_tokens == [8]
+    release = Padding(wheel, cp_align_size=4, attn_cp_size=4)
+    return release.pad([5], is_extend=True).num_tokens == [8]
 
 
 def _cases(wheel: Wheel, salt: int, count: int) -> tuple[list[Step], list[Padded]]:
@@ -232,7 +172,7 @@ def _released(wheel: Wheel) -> Callable[[Step], Padded]:
     return ask
 
 
-def _mode_cases(wheel: Wheel, salt: int, count: int) -> tuple[list[Step], list[str]]:
+def _mode_cases(_: Wheel, salt: int, count: int) -> tuple[list[Step], list[str]]:
     steps = _steps(salt, count)
     ones = {"attn_tp_size": 1, "cp_align_size": 1}
     return steps, [mlp_sync_pad(s.num_tokens, is_extend=s.is_extend, **ones)[0] for s in steps]

@@ -23,7 +23,8 @@ SLOTS = (
     "seq_lens",
     "seq_lens_cpu",
 )
-Batch = make_dataclass("Batch", [("batch_size", int), *((s, Any, field(default=None)) for s in SLOTS)])
+_FIELDS = [(slot, Any, field(default=None)) for slot in SLOTS]
+Batch = make_dataclass("Batch", [("batch_size", int), *_FIELDS])
 
 
 class Registry:
@@ -32,7 +33,7 @@ class Registry:
     def __init__(self, wheel: Wheel, max_bs: int, max_num_tokens: int) -> None:
         settings = SimpleNamespace(num_dp_ranks=1, dp_size=1)
         stubs = dict.fromkeys(GETTERS, lambda: settings) | {
-            "share_input_buffer": lambda name, buffer, *_, **__: buffer,  # no runner to share with
+            "share_input_buffer": lambda _, buffer, *__: buffer,  # no other runner
         }
         room = Room(wheel, stubs)
         build = room.piece("build_eager_registry", REGISTRY)

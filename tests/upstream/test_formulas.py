@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.upstream import admission, dynamic, engine, padding, wheels
+from tests.upstream import admission, dynamic, padding, sizing, wheels
 from tests.upstream.compare import RAISES, Comparison, cases_for, run
 from tests.upstream.draw import CASES
 from tests.upstream.formulas import DYNAMIC, EAGER, FLASHINFER, formulas
@@ -52,5 +52,5 @@ def test_the_cases_reach_every_branch() -> None:
     queues, taken = admission.ADMISSION.cases(FIRST, 0, 2_000)
     assert Counter(len(tokens) for tokens in taken).keys() >= set(range(9))
     assert sum(q.carried > 0 and q.mixed_decode > 0 and q.page_size > 1 for q in queues) > 50
-    rows, _ = engine.SETTINGS.cases(FIRST, 0, 2_000)
+    rows, _ = sizing.SETTINGS.cases(FIRST, 0, 2_000)
     assert len({(r["enable_dp_attention"], r["cp_zigzag"], r["pp_size"] > 1) for r in rows}) == 8

@@ -146,9 +146,15 @@ def _download(wheel: Wheel, target: Path) -> Path:
         command, stdout=sys.stderr if bar else subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     if done.returncode:
-        reason = (done.stderr.strip() or "pip failed").splitlines()[-1]
-        raise WheelMissing(f"{wheel} could not be downloaded: {reason}")
+        raise WheelMissing(f"{wheel} could not be downloaded: {_reason(done.stderr)}")
     return next(target.glob("*.whl"))
+
+
+def _reason(errors: str) -> str:
+    """pip's last line, or what it stands for: offline it ends in "no matching distribution"."""
+    if "connection broken" in errors:
+        return "no connection to the package index"
+    return (errors.strip() or "pip failed without a word").splitlines()[-1]
 
 
 def _unpack(wheel: Wheel, archive: Path, target: Path) -> dict[str, Any]:

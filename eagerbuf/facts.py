@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, OPTIONAL, Columns, EngineConfig, given
@@ -49,7 +50,7 @@ class Deployment:
     copies: bool = True  # False under SGLANG_EAGER_INPUT_NO_COPY
     bench: tuple[tuple[int, int], ...] = ()
 
-    @property
+    @cached_property
     def known(self) -> EngineConfig:
         """The configuration with the least value in place of each unknown field."""
         absent = {n for n in FIELDS if self.values[n] is None and n not in OPTIONAL} | self.unknown

@@ -16,14 +16,16 @@ ORDER = [
     {"shapes"},
     {"facts", "deployments", "traces", "read"},
     {"findings", "ablations", "explore", "place", "workloads"},
-    {"check", "replay", "observed"},
+    {"check", "replay"},
+    {"observed", "report"},
     {"hang"},
     {"autotune", "actual"},
     {"plots"},
-    {"cli", "pages", "__main__"},
+    {"cli", "pages"},
+    {"__main__"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
-LEAVES = ("plots", "cli", "pages")
+LEAVES = ("plots", "cli", "pages", "__main__")
 # faces and figures are reached when asked for, from inside a function
 HEAVY = {"torch", "pandas", "plotly", "numpy"}
 LIGHT_ROOMS = {
@@ -40,6 +42,7 @@ LIGHT_ROOMS = {
     "producers",
     "read",
     "cli",
+    "report",
 }
 
 

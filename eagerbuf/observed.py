@@ -1,0 +1,41 @@
+"""Batches that a log shows, set against the ceilings: how close they came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from eagerbuf.check import Report
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class Observed(NamedTuple):
+    """The largest batch of one kind in a log; `page_rounded`: tokens count whole pages.
+
+    `num_tokens` of a decode batch is requests times the tokens of each (None where not known).
+    """
+
+    kind: str
+    batches: int
+    num_tokens: int | None
+    requests: int
+    page_rounded: bool
+
+
+def observed(batches: DataFrame, report: Report) -> list[Observed]:
+    """The largest prefill and decode batch of `read_log`'s rows, before the scheduler's padding."""
+    per_request = report.config["num_tokens_per_bs"]
+    found = []
+    for kind in ("prefill", "decode"):
+        own = batches[batches.kind == kind]
+        if own.empty:
+            continue
+        requests = int(own.requests.max())
+        if kind == "prefill":
+            tokens: int | None = int(own.new_tokens.max())
+        else:
+            tokens = None if per_request is None else requests * per_request
+        rounded = kind == "prefill" and bool(own.page_rounded.fillna(False).any())
+        found.append(Observed(kind, len(own), tokens, requests, rounded))
+    return found

@@ -1,0 +1,152 @@
+"""The command: what it prints, how it ends, and how little it loads."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from eagerbuf.cli import main
+
+SCATTERED = (
+    "python3 -m sglang.launch_server --model-path m --tp 8 --enable-attn-tp-input-scattered "
+    "--chunked-prefill-size 8100 --max-running-requests 64"
+)
+STATIC = "python3 -m sglang.launch_server --model-path m --chunked-prefill-size 4096"
+LOG = """\
+[2026-07-01 10:00:00 TP0] max_total_num_tokens=400000, chunked_prefill_size=8192, \
+max_prefill_tokens=16384, max_running_requests=100, context_len=65536
+[2026-07-01 10:00:01 TP0] Prefill batch, #new-seq: 3, #new-token: 4096, #cached-token: 0,
+[2026-07-01 10:00:02 TP0] Decode batch, #running-req: 42, #token: 99,
+"""
+
+
+def run(capsys, *arguments):
+    status = main(["check", *arguments])
+    return status, capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--command", STATIC, "--release", "0.5.14"], 0, "FITS: SGLang 0.5.14"),
+        (["--command", STATIC, "--release", "0.5.13"], 0, "NOT-APPLICABLE"),
+        (["--command", SCATTERED, "--release", "0.5.14"], 1, "8104 tokens, buffer of 8100"),
+        (
+            ["--command", STATIC + " --chunked-prefill-size -1"],
+            3,
+            "--max-total-num-tokens N",
+        ),
+        (
+            ["--command", SCATTERED, "--release", "0.5.14", "--chunked-prefill-size", "8096"],
+            0,
+            "FITS",
+        ),
+        (
+            ["--command", SCATTERED, "--release", "0.5.14", "--no-attn-tp-input-scattered"],
+            0,
+            "FITS",
+        ),
+    ],
+)
+def test_verdict_and_status(capsys, arguments, status, words):
+    got, printed = run(capsys, *arguments)
+    assert got == status
+    assert words in printed.out
+    assert "\x1b" not in printed.out  # colours only on a terminal
+
+
+def test_an_option_beats_what_was_read(capsys):
+    _, printed = run(capsys, "--command", STATIC, "--explain", "--tp-size", "4")
+    lines = {line.split()[0]: line.split()[1:] for line in printed.out.splitlines() if line}
+    assert lines["tp_size"] == ["4", "option"]
+    assert lines["chunked_prefill_size"] == ["4096", "flag"]
+    assert lines["max_prefill_tokens"] == ["16384", "default"]
+
+
+def test_a_log_shows_how_close_it_came(capsys, tmp_path):
+    log = tmp_path / "server.log"
+    log.write_text(LOG, encoding="utf-8")
+    status, printed = run(capsys, str(log), "--release", "0.5.14")
+    assert status == 0
+    assert "1 prefill batches, the largest 4,096 tokens (in whole pages)" in printed.out
+    assert "50 % of the token buffer" in printed.out
+    assert "42 requests" in printed.out
+
+
+def test_json_is_the_report(capsys):
+    status, printed = run(capsys, "--command", SCATTERED, "--release", "0.5.14", "--json")
+    assert status == 1
+    assert json.loads(printed.out)["verdict"] == "overflows"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "give either a file"),
+        (["x", "--command", "y"], "give either a file"),
+        (["no-such-file"], "no-such-file: No such file"),
+        (["."], "Is a directory"),
+        (["--command", "hello"], "no SGLang launch command"),
+        (["--command", STATIC, "--release", "7"], "release='7'"),
+        (["--command", STATIC + " --pp 2"], "ambiguous"),
+        (["--command", STATIC, "--page-size", "0"], "page_size=0"),
+        (["--command", STATIC, "--gpu-mem-gib", "-3"], "gpu_mem_gib"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, arguments, words):
+    status, printed = run(capsys, *arguments)
+    assert status == 2
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+
+
+def test_every_field_has_an_option(capsys):
+    from eagerbuf.config import FIELDS
+
+    with pytest.raises(SystemExit):
+        main(["check", "--help"])
+    text = capsys.readouterr().out
+    assert all("--" + name.replace("_", "-") in text for name in FIELDS)
+
+
+def test_standard_input_and_the_module(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "eagerbuf", "check", "-", "--release", "0.5.14"],
+        input=SCATTERED.encode("utf-16"),
+        capture_output=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert b"OVERFLOWS" in done.stdout
+
+
+def test_a_check_loads_no_heavy_library_and_is_quick(tmp_path):
+    code = (
+        "import sys; from eagerbuf.cli import main; "
+        f"main(['check', '--release', '0.5.14', '--command', {STATIC!r}]); "
+        "heavy = {'torch', 'pandas', 'plotly', 'numpy', 'yaml'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    settings = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    settings.pop("PYTHONDONTWRITEBYTECODE", None)
+    spent = {}
+    for name, argument in (("bare", "pass"), ("check", code)):
+        took = []
+        for _ in range(5):
+            start = time.perf_counter()
+            command = [sys.executable, "-c", argument]
+            subprocess.run(command, check=True, capture_output=True, env=settings)
+            took.append(time.perf_counter() - start)
+        spent[name] = min(took)
+    assert spent["check"] - spent["bare"] < 0.25, spent  # 0.08 s on a quiet machine
+
+
+def test_hostile_input_is_text(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for bad in ("$(touch owned)", "`touch owned`", "; touch owned", "$MODEL > owned"):
+        run(capsys, "--command", f"{STATIC} {bad}")
+    assert list(tmp_path.iterdir()) == []

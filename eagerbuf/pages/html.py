@@ -84,7 +84,7 @@ def live(figure: dict[str, Any], name: str) -> str:
         include_plotlyjs=False,
         full_html=False,
         div_id=f"figure-{name}",
-        config={"displaylogo": False, "responsive": True},
+        config={"displaylogo": False, "responsive": True, "displayModeBar": "hover"},
     )
     return f'<figure role="img" aria-label="{escape(title)}">{element}</figure>'
 
@@ -101,7 +101,7 @@ def _nav(runs: list[Executed]) -> str:
 def _list(runs: list[Executed]) -> str:
     rows = "".join(
         f'<tr><td><a href="{_page_name(r)}">{escape(r.question)}</a></td>'
-        f"<td>{escape(r.answer)}</td></tr>"
+        f"<td>{_code(r.answer)}</td></tr>"
         for r in runs
     )
     return (
@@ -109,6 +109,11 @@ def _list(runs: list[Executed]) -> str:
         "reproduced, explained, settled.</p>"
         f"<table><thead><tr><th>question</th><th>answer</th></tr></thead>{rows}</table>"
     )
+
+
+def _code(text: str) -> str:
+    """Escaped text, what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _style() -> str:

@@ -1,5 +1,6 @@
 """Plotly figures, each one function of a DataFrame, in one light template."""
 
+from eagerbuf.plots.deployment import shapes_of_one, what_if
 from eagerbuf.plots.hang import hang_timeline, latency_fit, predicted_chunk, probes
 from eagerbuf.plots.sizing import bytes_per_rule, shapes_and_ceilings
 from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, ceiling, figure
@@ -16,4 +17,6 @@ __all__ = [
     "predicted_chunk",
     "probes",
     "shapes_and_ceilings",
+    "shapes_of_one",
+    "what_if",
 ]

@@ -1,4 +1,5 @@
-"""`make upstream`: fill the cache of wheels, or report on one release, or print the matrix."""
+"""`make upstream`: fill the cache of wheels, report on one release, print the matrix of all, or
+compare every formula outside pytest."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 from tests.upstream import facts, wheels
-from tests.upstream.compare import Comparison, Outcome, run
+from tests.upstream.compare import Comparison, Outcome, cases_for, run
 from tests.upstream.formulas import formulas
 from tests.upstream.wheels import Wheel
 
@@ -20,13 +21,14 @@ REPORT_CASES = 2_000
 def main(arguments: list[str] | None = None) -> int:
     """0 done and no difference, 1 a difference or something that could not be run, 2 no wheel."""
     options = _parse(arguments)
-    if options.all:
-        os.environ["EAGERBUF_UPSTREAM_ALL"] = "1"
+    for flag, variable in (("all", "EAGERBUF_UPSTREAM_ALL"), ("million", "EAGERBUF_MILLION")):
+        if getattr(options, flag):
+            os.environ[variable] = "1"
     try:
         if options.action == "report":
             return report(wheels.sglang(options.release))
         wheels.fill(wheels.wanted(), _show)
-        return matrix() if options.action == "matrix" else 0
+        return {"fill": lambda: 0, "matrix": matrix, "compare": compare}[options.action]()
     except wheels.WheelMissing as missing:
         _show(str(missing))
         return 2
@@ -34,9 +36,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.upstream", description=__doc__)
-    parser.add_argument("action", nargs="?", default="fill", choices=("fill", "report", "matrix"))
+    actions = ("fill", "report", "matrix", "compare")
+    parser.add_argument("action", nargs="?", default="fill", choices=actions)
     parser.add_argument("release", nargs="?", help="for report: a release of SGLang, as 0.5.14")
     parser.add_argument("--all", action="store_true", help="all releases, and FlashInfer 0.7.2")
+    parser.add_argument("--million", action="store_true", help="for compare: a million cases")
     options = parser.parse_args(arguments)
     if (options.action == "report") != bool(options.release):
         parser.error("report takes a release, the other actions take none")
@@ -53,7 +57,7 @@ def report(wheel: Wheel) -> int:
     print(_table(("fact", wheel.version, "data/releases.csv"), rows))
     if known is None:
         print(f"\nnot in data/releases.csv; the line to add:\n{_line(found)}")
-    outcomes = [_compared(comparison, wheel) for comparison in formulas(wheel)]
+    outcomes = [_compared(comparison, wheel, REPORT_CASES) for comparison in formulas(wheel)]
     print("\n" + _table(("formula", "cases", "differ", "note"), _rows(outcomes)))
     wrong = known is not None and any(found[name] != known[name] for name in known)
     return int(wrong or any(outcome.differ for outcome in outcomes))
@@ -70,6 +74,17 @@ def matrix() -> int:
     return int(bool(wrong))
 
 
+def compare() -> int:
+    """Print every comparison of every wanted wheel as it ends."""
+    differ = 0
+    for wheel in wheels.wanted():
+        for comparison in formulas(wheel):
+            outcome = _compared(comparison, wheel, cases_for(comparison, wheel))
+            print(f"{wheel}: {outcome}", flush=True)
+            differ += outcome.differ
+    return int(bool(differ))
+
+
 def _fact(wheel: Wheel, name: str) -> str:
     """A fact of a release that may have moved what it is read from."""
     try:
@@ -78,10 +93,10 @@ def _fact(wheel: Wheel, name: str) -> str:
         return f"cannot tell: {type(error).__name__}: {error}"
 
 
-def _compared(comparison: Comparison, wheel: Wheel) -> Outcome:
-    _show(f"comparing {comparison.name} ...")
+def _compared(comparison: Comparison, wheel: Wheel, count: int) -> Outcome:
+    _show(f"comparing {comparison.name} on {count:,} cases ...")
     try:
-        return run(comparison, wheel, REPORT_CASES)
+        return run(comparison, wheel, count)
     except Exception as error:
         text = f"cannot run: {type(error).__name__}: {error}"
         return Outcome(comparison.name, 0, 1, (text,))

@@ -236,6 +236,7 @@ PROBES = Comparison(
     _released_probes,
     lambda wheel: "clipped form" if clips(wheel) else "unclipped form",
     also_in_full=NEEDED[-1:],
+    share=2,  # for each of the two forms half of the cases, 128 lengths each
 )
 PREDICTOR = Comparison(
     "ChunkSizePredictor: coefficients, next chunk, errors",

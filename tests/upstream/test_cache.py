@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.upstream import wheels
+from tests.upstream.__main__ import main
 from tests.upstream.conftest import require
 from tests.upstream.load import MissingPiece, Room
 from tests.upstream.wheels import Wheel, WheelMissing
@@ -216,3 +217,14 @@ def test_a_moved_piece_is_named_with_where_it_was_sought_and_where_it_is(toy: Ro
     )
     with pytest.raises(MissingPiece, match="no file defines it"):
         toy.piece("Sizer.shrink", "sglang/srt/rules.py")
+
+
+def test_a_report_on_an_unknown_release_says_what_it_could_not_find(
+    toy: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert toy.wheel.cached
+    assert main(["report", "9.9.9"]) == 1
+    shown = capsys.readouterr().out
+    assert "not in data/releases.csv; the line to add:\n9.9.9,2026-06-26,no,," in shown
+    assert "cannot tell: MissingPiece: sglang 9.9.9: no SchedulerPPMixin." in shown
+    assert "cannot run: MissingPiece: sglang 9.9.9: no ChunkSizePredictor in " in shown

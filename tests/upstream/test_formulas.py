@@ -8,7 +8,7 @@ import pytest
 
 from tests.upstream import admission, dynamic, padding, sizing, wheels
 from tests.upstream.compare import RAISES, Comparison, cases_for, run
-from tests.upstream.draw import CASES
+from tests.upstream.draw import cases
 from tests.upstream.formulas import DYNAMIC, EAGER, FLASHINFER, formulas
 from tests.upstream.wheels import Wheel
 
@@ -35,9 +35,22 @@ def test_no_difference(wheel: Wheel, comparison: Comparison) -> None:
 
 
 def test_each_formula_gets_all_cases_on_the_release_we_model() -> None:
-    assert CASES >= 20_000
-    assert all(cases_for(comparison, FIRST) == CASES for comparison in (*EAGER, *DYNAMIC))
-    assert cases_for(FLASHINFER[0], wheels.FLASHINFER) == CASES
+    assert cases() >= 20_000
+    full = (*EAGER, dynamic.PREDICTOR)
+    assert all(cases_for(comparison, FIRST) == cases() for comparison in full)
+    forms = [cases_for(dynamic.PROBES, wheels.sglang(v)) for v in (FIRST.version, "0.5.23")]
+    assert sum(forms) == cases()
+    assert all(cases_for(sizing.SIZING, wheels.sglang(v)) == cases() for v in wheels.NEEDED)
+    assert cases_for(FLASHINFER[0], wheels.FLASHINFER) == cases()
+
+
+@pytest.mark.parametrize("wrong", ["pr28386", "pr28894"])
+def test_another_rule_is_noticed(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison has teeth: 0.5.14 does not size as the rules before and after it."""
+    monkeypatch.setattr(sizing, "rule_of", lambda _: wrong)
+    outcome = run(sizing.SIZING, FIRST, 500)
+    assert outcome.differ > 100
+    assert len(outcome.examples) == 3
 
 
 def test_the_cases_reach_every_branch() -> None:

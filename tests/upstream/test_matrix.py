@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
 
-from tests.upstream import dynamic, engine, facts, wheels
+from tests.upstream import __main__, dynamic, engine, facts, wheels
 from tests.upstream.load import Room
 from tests.upstream.wheels import Wheel
 
@@ -29,6 +30,16 @@ def test_the_columns_are_those_of_the_table() -> None:
 @pytest.mark.parametrize(("version", "drift"), [("0.5.14", MODELLED), ("0.5.23", NEWEST)])
 def test_later_releases_left_the_form_we_model(version: str, drift: tuple[str, ...]) -> None:
     assert tuple(facts.fact(wheels.sglang(version), name) for name in facts.DRIFT) == drift
+
+
+def test_a_report_on_a_known_release_finds_no_difference(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(__main__, "REPORT_CASES", 50)
+    assert __main__.main(["report", "0.5.20"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"sizing_rule +pr28894 +pr28894\n", shown)
+    assert len(re.findall(r" 50 +0 *", shown)) == 7
 
 
 def test_the_flashinfer_we_compare_with_is_the_one_pinned() -> None:

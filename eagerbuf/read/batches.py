@@ -79,10 +79,11 @@ def _times(stamps: list[str | None]) -> DatetimeIndex:
 
 
 def _batches(text: str) -> Iterator[Batch]:
-    for place in places(text, "Prefill batch", "Decode batch"):
+    found = places(text, "Prefill batch", "Decode batch")
+    for place, following in zip(found, [*found[1:], len(text)], strict=True):
         usual = _USUAL.match(text, place)
         if usual is None:
-            batch = _mended(text, place)
+            batch = _mended(text, place, following)
             if batch:
                 yield batch
         elif usual[4] is None:
@@ -91,14 +92,13 @@ def _batches(text: str) -> Iterator[Batch]:
             yield Batch(place, False, None, int(usual[4]), None)
 
 
-def _mended(text: str, place: int) -> Batch | None:
+def _mended(text: str, place: int, following: int) -> Batch | None:
     """A batch whose line was broken by a terminal or a collector, or has its fields elsewhere."""
-    body, _ = record_from(text, place, MAX_BATCH_LINE)
+    body, _ = record_from(text, place, min(MAX_BATCH_LINE, following - place))
     head = _HEAD.match(body)
     if head is None:
         return None
-    after = _HEAD.search(body, head.end())
-    found = _COUNT.findall(body[head.end() : after.start() if after else len(body)])
+    found = _COUNT.findall(body, head.end())
     counts = {name: int(number) for name, number in found}
     if body.startswith("Decode"):
         running = counts.get("running-req")

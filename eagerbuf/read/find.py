@@ -17,7 +17,8 @@ from eagerbuf.read.tokens import command_words
 from eagerbuf.releases import find_release
 
 MAX_YAML = 2**17  # characters of YAML that are read
-MAX_SEARCHED = 2**20  # characters in which releases are looked for
+MAX_FILES = 8  # of one name that a text writes
+MAX_SEARCHED = 2**18  # characters in which releases are looked for
 
 _BARE_FLAG = pattern(r"(?<!\S)[\"']?(--[a-z][a-z0-9-]*)")
 _LOOKS_YAML = pattern(
@@ -39,6 +40,7 @@ def find_launches(text: str, log: Startup) -> list[Launch]:
     """
     found = _in_yaml(text) if looks_like_yaml(text) and not log.found else []
     found = found or launches_in(text)
+    found = [item for item in found if item.named] or found
     found = [item for item in found if item.has_flags] or ([] if log.found else found[:1])
     found = found or [_from_call(values) for values in engine_calls(text)]
     if found or log.found:
@@ -132,10 +134,16 @@ def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
 
 def _written_config(text: str, name: str) -> list[str] | None:
     """The flags of a config file that the text writes with a here-document; None if it does not."""
-    for match in _HEREDOC.finditer(text):
-        written = match["file"] or match["after"] or ""
-        end = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE).search(text, match.end())
-        if end and written.rsplit("/", 1)[-1] == name.rsplit("/", 1)[-1]:
+    wanted = name.rsplit("/", 1)[-1]
+    files = [m for m in _HEREDOC.finditer(text) if _last_name(m["file"] or m["after"]) == wanted]
+    for match in files[:MAX_FILES]:
+        closing = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE)
+        end = closing.search(text, match.end())
+        if end:
             launches = _in_yaml(text[match.end() : end.start()])
             return list(launches[0].argv) if launches else []
     return None
+
+
+def _last_name(path: str | None) -> str:
+    return (path or "").rsplit("/", 1)[-1]

@@ -27,6 +27,7 @@ from eagerbuf.read.text import pattern, shown
 
 Bench = tuple[tuple[int, ...], tuple[int, ...]]
 
+MAX_WORDS = 4096
 MAX_DIGITS = 18
 MAX_BENCH = 2**40  # tokens or requests of a benchmark's batch
 SHORTEST_PREFIX = 6  # characters of an unknown flag that may be meant for a sizing one
@@ -67,6 +68,8 @@ def parse(argv: Sequence[str], release: str | None, *, bench: bool = False) -> F
     prefix (naming the candidates), a value of the wrong form, and a flag that concerns sizing but
     that this release does not have.
     """
+    if len(argv) > MAX_WORDS:
+        raise ValueError(f"launch command: {len(argv)} words; give at most {MAX_WORDS}")
     at = list_for(release)
     found, rest = _parser(at, bench).parse_known_args(list(argv))
     values = vars(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from eagerbuf.read.options import names_sizing
 from eagerbuf.read.text import pattern, places
@@ -15,7 +15,7 @@ _SERVER = pattern(
     r"(?:launch_server|bench_one_batch_server|bench_offline_throughput)(?:\.py)?"
 )
 _BENCH = pattern(r"(?:\S*/)?(?:sglang[./])?(?:benchmark[./])?(?:bench_)?one_batch(?:\.py)?")
-_IMAGE = pattern(r"sglang[\w./-]{0,200}:([\w.-]{1,200})")
+_IMAGE = pattern(r"sglang[\w./-]{0,80}:([\w.-]{1,80})")
 _TAG_RELEASE = pattern(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
 _PINNED = pattern(r"sglang(?:\[[\w,-]*\])?==(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
 _VARIABLE = pattern(r"(?:--env=|-e)?(SGLANG_\w+)=(.*)", re.DOTALL)
@@ -31,13 +31,14 @@ _COMMENT = pattern(r"[ \t]*#[ \t]*(?:export|SGLANG_)")
 class Launch:
     """One way the engine is started: the words after the program's name, and what is around it.
 
-    `env`: SGLANG_ variables; `release`: what an image's tag names.
+    `env`: SGLANG_ variables; `release`: what an image's tag names; `named`: whether the program is.
     """
 
     argv: tuple[str, ...]
     bench: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     release: str | None = None
+    named: bool = True
 
     @property
     def has_flags(self) -> bool:
@@ -70,9 +71,12 @@ def from_words(words: Sequence[str], *, ours: bool = False) -> Launch | None:
         rest = _without_model_type(words[place[0] :])
         return Launch(tuple(rest), place[1], env, tag_release(words[: place[0]]))
     first = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
+    before = words[:first]
+    if "-m" in before or any("router" in word for word in before):
+        return None  # another program
     if not (ours or first == 0) or not any(map(names_sizing, words)):
         return None
-    return Launch(tuple(words[first:]), False, env, tag_release(words[:first]))
+    return Launch(tuple(words[first:]), False, env, tag_release(before), named=False)
 
 
 def _without_model_type(words: list[str]) -> list[str]:
@@ -86,7 +90,7 @@ def _without_model_type(words: list[str]) -> list[str]:
 def within(inner: Launch, around: Launch) -> Launch:
     """The launch with what surrounds it: variables and an image."""
     env = {**around.env, **inner.env}
-    return Launch(inner.argv, inner.bench, env, inner.release or around.release)
+    return replace(inner, env=env, release=inner.release or around.release)
 
 
 def tag_release(words: Iterable[str]) -> str | None:

@@ -163,7 +163,7 @@ def _enclosing_script(text: str, position: int) -> tuple[int, str, int] | None:
 def _enclosing_list(text: str, match: re.Match[str]) -> tuple[list[str], int] | None:
     """The words of the list in code that holds the quoted program name, and where it ends."""
     floor = max(0, match.start() - LOOK_BACK)
-    opening = max(text.rfind(bracket, floor, match.start()) for bracket in "[(")
+    opening = max(text.rfind(bracket, floor, match.start()) for bracket in "[({")
     if opening < 0:
         return None
     words, end = list_words(text, opening)

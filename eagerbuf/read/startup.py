@@ -11,8 +11,11 @@ from eagerbuf.read.fields import cut_fields, read_fields
 from eagerbuf.read.text import RECORD, pattern, places, record_from, shown
 
 MAX_DUMP = 2**18  # characters of one dump; SGLang's own have about 2**14
+MAX_CUT = 2**20  # characters of a text in which dumps without a beginning are looked for
 MAX_LINE = 2**10  # characters of the resolved-values line
 MAX_DIGITS = 15
+MAX_LINES = 256  # resolved-values lines that are looked at
+MAX_CALLS = 16  # of the engine in Python code
 FEWEST_FIELDS = 3  # of a dump that nothing opens
 
 _DUMP = pattern(r"ServerArgs\(|server_args(?:=|[\"']: ?)\{")
@@ -29,7 +32,6 @@ _RUN_FIELDS = (
 )
 _RUN = pattern(r"[a-z_]+[\"']?(?:=|: )[^\n,]{0,40},")
 _FIELD_LINE = pattern(r"[^\n]*\w[\"']?(?:=|: )[^\n,]*,[^\n]*")
-_CALL_OPENS = pattern(r"(?<!\w)(?:Engine|Runtime)\((?=[^()]*$)")
 _RESOLVED_FIELDS = (
     "max_total_num_tokens",
     "chunked_prefill_size",
@@ -93,7 +95,7 @@ def startup(text: str) -> Startup:
 
 def engine_calls(text: str) -> Iterator[dict[str, Any]]:
     """Fields given in Python code that starts the engine: sgl.Engine(model_path=..., tp_size=8)."""
-    for place in places(text, "Engine(", "Runtime("):
+    for place in places(text, "Engine(", "Runtime(")[:MAX_CALLS]:
         if place == 0 or not (text[place - 1].isalnum() or text[place - 1] == "_"):
             start = text.index("(", place) + 1
             values, _ = read_fields(text[start : start + MAX_LINE * 8])
@@ -125,10 +127,11 @@ def _opening(text: str, place: int) -> int:
 def _cut_dumps(text: str) -> Iterator[Dump]:
     """Dumps whose beginning is missing: runs of fields that no bracket opens."""
     done = 0
+    text = text[:MAX_CUT]
     for place in places(text, *_RUN_FIELDS):
         if place < done or not _RUN.match(text, place):
             continue
-        if _CALL_OPENS.search(text[max(0, place - MAX_LINE) : place]):
+        if _in_a_call(text, place):
             continue
         start = _run_start(text, place, done)
         body, done = record_from(text, start, MAX_DUMP)
@@ -141,6 +144,14 @@ def _cut_dumps(text: str) -> Iterator[Dump]:
             values = cut_fields(body[record.end() :] if record else body)
             if values:
                 yield Dump(values, False, start)
+
+
+def _in_a_call(text: str, place: int) -> bool:
+    """Whether the fields are arguments of the engine in Python code."""
+    floor = max(0, place - MAX_LINE)
+    opening = text.rfind("(", floor, place)
+    called = text[max(0, opening - 10) : max(0, opening)]
+    return called.endswith(("Engine", "Runtime")) and text.rfind(")", floor, place) < opening
 
 
 def _run_start(text: str, place: int, floor: int) -> int:
@@ -156,9 +167,9 @@ def _run_start(text: str, place: int, floor: int) -> int:
 
 
 def _lines(text: str) -> Iterator[Line]:
-    """Every resolved-values line; one without its beginning is found by its end."""
+    """The last `MAX_LINES` resolved-values lines; one without its beginning is found by its end."""
     before = Line({}, frozenset(), -MAX_LINE)
-    for place in places(text, "max_total_num_tokens=", "context_len="):
+    for place in places(text, "max_total_num_tokens=", "context_len=")[-MAX_LINES:]:
         if place and (text[place - 1].isalnum() or text[place - 1] in "_-"):
             continue
         start = place

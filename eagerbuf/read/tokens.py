@@ -14,6 +14,7 @@ from eagerbuf.read.text import pattern
 
 MAX_COMMAND = 2**18  # characters of one command
 MAX_WORDS = 4096
+MAX_MENDED = 64  # words that a line break may have cut
 
 _PART = r"""(?:
     \\[^\n] | '[^']*' | "(?:\\.|[^"\\])*"
@@ -92,6 +93,7 @@ class _Reader:
         self.words: list[Word] = []
         self.pos = 0
         self.skip_next = False
+        self.mended = 0
 
     def read(self) -> tuple[list[Word], int]:
         while self.pos < len(self.text):
@@ -173,6 +175,10 @@ class _Reader:
 
     def rejoin(self, cut: int, resume: int) -> bool:
         """Take the break between `cut` and `resume` out, reading the word before it again."""
+        self.mended += 1
+        if self.mended > MAX_MENDED:
+            self.pos = cut
+            return False
         last = self.words[-1]
         whole = last.end - self.offset == cut and not self.is_option(last.text)
         if whole:

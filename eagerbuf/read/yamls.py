@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from eagerbuf.read.launch import Launch, from_words, program_end, tag_release, variables, within
@@ -16,66 +16,68 @@ from eagerbuf.read.scripts import launches_in
 from eagerbuf.read.text import pattern, shown
 from eagerbuf.read.tokens import command_words, unquote
 
-MAX_NODES = 50_000  # of a document, aliases expanded
+MAX_NODES = 10_000  # of a document, aliases expanded
 MAX_DEPTH = 60
 
 _COMMAND_KEYS = ("entrypoint", "command", "args")
+_DASH_ITEM = pattern(r"[ \t]*(?:-[ \t]+)+(\S.*)")
+_BETWEEN_ITEMS = pattern(r"[ \t]*(?:#.*|\{\{.*|(?:args|command):[ \t]*(?:#.*)?)?$")
 _HOLDS_SCRIPT = pattern(r"\n|[;&|]|sh -\w*c\b")
 _HOLDS_PROGRAM = pattern(r"launch_server|one_batch|sglang\s+serve")
 
 
-def documents(text: str) -> list[Any] | None:
-    """The YAML documents of a text, or None where it is no YAML.
+def documents(text: str) -> list[Any]:
+    """The YAML documents of a text; none where it is no YAML, or has over `MAX_NODES` nodes.
 
-    ValueError where it is nested deeper than `MAX_DEPTH`, or aliases make more than `MAX_NODES`
-    nodes of it.
+    ValueError where it is nested deeper than `MAX_DEPTH`, or aliases blow it up.
     """
     import yaml
 
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # only to look at the events
     try:
-        events = list(yaml.parse(text, Loader=yaml.SafeLoader))
+        if not _small_enough(yaml.parse(text, Loader=loader)):
+            return []
     except yaml.YAMLError:
-        return None
-    _check_size(events)
+        return []
     try:
         return list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError):
-        return None  # dates and numbers that are none, keys that cannot be keys
+        return []  # dates and numbers that are none, keys that cannot be keys
 
 
-def _check_size(events: Any) -> None:
-    """Refuse what an expansion of aliases would blow up, before anything is built."""
-    sizes: dict[str, int] = {}
+def _small_enough(events: Iterable[Any]) -> bool:
+    """Whether the nodes are at most `MAX_NODES`, aliases expanded, before anything is built."""
+    sizes: dict[str | None, int] = {}
     open_nodes: list[tuple[str | None, int]] = []
-    total = 0
+    total, aliases = 0, False
     for event in events:
-        name = type(event).__name__
-        if name == "AliasEvent":
-            if event.anchor in [anchor for anchor, _ in open_nodes]:
-                raise ValueError(
-                    f"YAML: the alias *{shown(event.anchor)} holds itself; write it out"
-                )
-            total += sizes.get(event.anchor, 1)
-        elif name.endswith("StartEvent") and name not in ("StreamStartEvent", "DocumentStartEvent"):
+        kind = type(event).__name__
+        if kind == "AliasEvent":
+            aliases = True
+            total += sizes.get(event.anchor, MAX_NODES)  # not closed yet: it holds itself
+        elif kind in ("SequenceStartEvent", "MappingStartEvent"):
             open_nodes.append((event.anchor, total))
-            total += 1
-        elif name == "ScalarEvent":
-            total += 1
-        elif name in ("SequenceEndEvent", "MappingEndEvent"):
+        elif kind in ("SequenceEndEvent", "MappingEndEvent"):
             anchor, before = open_nodes.pop()
-            sizes[anchor or ""] = total - before
-        if total > MAX_NODES or len(open_nodes) > MAX_DEPTH:
+            sizes[anchor] = total - before + 1
+        total += kind == "ScalarEvent" or kind.endswith("StartEvent")
+        if kind == "ScalarEvent":
+            sizes[event.anchor] = 1
+        if len(open_nodes) > MAX_DEPTH or (total > MAX_NODES and aliases):
             raise ValueError(
-                f"YAML: over {MAX_NODES} nodes (aliases expanded) or {MAX_DEPTH} levels; "
+                f"YAML: over {MAX_DEPTH} levels deep, or over {MAX_NODES} nodes with its aliases; "
                 "give the part with SGLang's flags"
             )
+        if total > MAX_NODES:
+            return False
+    return True
 
 
 def in_yaml(text: str) -> list[Launch]:
     """Every launch in YAML text; empty where there is none."""
     found: list[Launch] = []
     try:
-        for document in documents(text) or []:
+        for document in documents(text):
             found += list(_walk(document, MAX_DEPTH)) or _config_file(document)
     except _Misread:
         found = []
@@ -162,7 +164,8 @@ def _from_items(
         if _HOLDS_PROGRAM.search(item) and program_end([item]) is None:
             return [within(found, around) for found in launches_in(item)]
     words = [w for item in items for w in (_split(item) if _two_in_one(item) else [item])]
-    launch = None if "vllm" in image else from_words(words, ours=ours or "sglang" in image)
+    other = "vllm" in image or "router" in image
+    launch = None if other else from_words(words, ours=ours or "sglang" in image)
     return [within(launch, around)] if launch else []
 
 
@@ -199,13 +202,18 @@ def _environment(env: Any) -> Iterator[str]:
 
 
 def _dashed_items(text: str) -> list[Launch]:
-    """List items of text that is no valid YAML (templates, bad indentation), line by line."""
-    items: list[str] = []
+    """Runs of list items in text that is no valid YAML (templates, bad indentation, prose)."""
+    runs: list[list[str]] = [[]]
     for line in text.split("\n"):
-        match = re.match(r"[ \t]*(?:-[ \t]+)+(\S.*)", line)
+        match = _DASH_ITEM.match(line)
         if match:
             bare = re.sub(r"[ \t]#.*$", "", match[1]).strip()
-            items.append(unquote(bare) if bare[:1] in "\"'" else bare)
-    if not any(names_sizing(item.split(" ")[0]) for item in items):
-        return []
-    return _from_items(items, {}, "", ours=True)
+            runs[-1].append(unquote(bare) if bare[:1] in "\"'" else bare)
+        elif not _BETWEEN_ITEMS.match(line):
+            runs.append([])
+    return [
+        launch
+        for items in runs
+        if any(names_sizing(item.split(" ")[0]) for item in items)
+        for launch in _from_items(items, {}, "", ours=True)
+    ]

@@ -31,7 +31,7 @@ OTHER_POOL = type("OtherPool", (), {})
 
 
 class Queue(NamedTuple):
-    """A waiting queue (prompts in tokens, without output) and the state it meets."""
+    """A waiting queue (prompts in tokens) and the state it meets."""
 
     prompts: list[int]
     page_size: int
@@ -43,6 +43,7 @@ class Queue(NamedTuple):
     mixed_decode: int = 0
     ignore_eos: bool = False
     disable_radix_cache: bool = False
+    max_new_tokens: int = 0  # a request's output, for which the KV pool keeps room
 
 
 class Admission:
@@ -75,14 +76,18 @@ class Admission:
             queue.mixed_decode,
         )
         if queue.carried:
-            adder.add_chunked_req(Request(queue.carried, queue.ignore_eos))
+            adder.add_chunked_req(self._request(queue, queue.carried))
         for tokens in queue.prompts:
             if len(adder.can_run_list) >= queue.max_running_requests - queue.mixed_decode:
                 break
-            request = Request(tokens, queue.ignore_eos)
-            if adder.add_one_req(request, bool(queue.carried), None) is not self._continue:
+            answer = adder.add_one_req(self._request(queue, tokens), bool(queue.carried), None)
+            if answer is not self._continue:
                 break
         return [request.extend_len for request in adder.can_run_list]
+
+    @staticmethod
+    def _request(queue: Queue, tokens: int) -> Request:
+        return Request(tokens, queue.ignore_eos, queue.max_new_tokens)
 
     @cached_property
     def _adder(self) -> Any:

@@ -4,13 +4,18 @@ settings for MLP sync."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-_SAMPLING = {flag: SimpleNamespace(max_new_tokens=0, ignore_eos=flag) for flag in (True, False)}
 NO_NODE = SimpleNamespace(to_dec_params=lambda: None)
+
+
+@cache
+def _sampling(max_new_tokens: int, ignore_eos: bool) -> SimpleNamespace:
+    return SimpleNamespace(max_new_tokens=max_new_tokens, ignore_eos=ignore_eos)
 
 
 class Pool:
@@ -51,10 +56,10 @@ class Tree:
 class Request:
     """A waiting request without a cached prefix, under the field names of every release."""
 
-    def __init__(self, tokens: int, ignore_eos: bool) -> None:
+    def __init__(self, tokens: int, ignore_eos: bool, max_new_tokens: int) -> None:
         self.full_untruncated_fill_ids = self.origin_input_ids = range(tokens)
         self.extend_input_len = self.fill_len = self.extend_end = tokens
-        self.sampling_params = _SAMPLING[ignore_eos]
+        self.sampling_params = _sampling(max_new_tokens, ignore_eos)
 
     prefix_indices: tuple[int, ...] = ()
     output_ids: tuple[int, ...] = ()

@@ -79,6 +79,18 @@ def test_max_prefill_tokens_is_no_limit_for_ignore_eos_without_a_radix_cache() -
     assert admit(queue.prompts, config, ignore_eos=True) == [16000, 32000]
 
 
+@pytest.mark.parametrize("max_new_tokens", [1, 64, 4000])
+def test_room_kept_for_outputs_only_ends_a_batch_sooner(max_new_tokens: int) -> None:
+    """`admit` knows no outputs: what upstream takes with them is the beginning of what it takes."""
+    queues, taken = admission.ADMISSION.cases(MODELLED, 0, 2_000)
+    released, shorter = Admission(MODELLED), 0
+    for queue, most in zip(queues, taken, strict=True):
+        found = released.admit(queue._replace(max_new_tokens=max_new_tokens))
+        assert found == most[: len(found)], queue
+        shorter += len(found) < len(most)
+    assert shorter > 0
+
+
 def test_near_a_full_pool_later_releases_spare_a_page_of_an_ignore_eos_request() -> None:
     """Drift from 0.5.21 on: ten tokens no longer fit a pool of ten. We keep the 0.5.14 form."""
     assert Admission(MODELLED).admit(admission.DISTINCT) == [10]

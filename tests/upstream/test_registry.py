@@ -111,3 +111,14 @@ def test_ours_refuses_the_two_cases_that_upstream_lets_pass(wheel: Wheel) -> Non
     assert nothing.load(batch(1, 1))["input_ids"].shape == (0,)
     with pytest.raises(RuntimeError, match="does not fit"):
         StaticBuffers(BufferSize(MAX_BS, 0)).load(batch(1, 1))
+
+
+@pytest.mark.parametrize("wheel", SGLANG, ids=str)
+def test_ours_refuses_another_dtype_that_upstream_converts(wheel: Wheel) -> None:
+    """A documented difference: a conversion hides where 32-bit indices came from."""
+    ours, theirs = both(wheel)
+    given = batch(3, 100)
+    given["seq_lens"] = given["seq_lens"].to(torch.int32)
+    assert theirs.load(given)["seq_lens"].dtype == torch.int64
+    with pytest.raises(ValueError, match="seq_lens.*int32"):
+        ours.load(given)

@@ -94,13 +94,7 @@ def admit(
         raise ValueError(f"carried={carried}: a half-done request exists only with chunking on")
     if size is not None and mixed_decode >= size:
         return []
-    budget = _Budget(
-        config.page_size,
-        (inf if config.max_total_num_tokens is None else config.max_total_num_tokens)
-        - mixed_decode,
-        config.max_prefill_tokens - mixed_decode,
-        None if size is None else size - mixed_decode,
-    )
+    budget = _budget(config, size, mixed_decode)
     if carried:
         budget.carry(carried)
     late_look = ignore_eos and config.disable_radix_cache
@@ -111,6 +105,17 @@ def admit(
         if len(budget.taken) >= config.max_running_requests - mixed_decode or not offer(tokens):
             break
     return budget.taken
+
+
+def _budget(config: EngineConfig, chunk: int | None, mixed_decode: int) -> _Budget:
+    """All of it, less the tokens that decode in the same batch."""
+    pool = inf if config.max_total_num_tokens is None else config.max_total_num_tokens
+    return _Budget(
+        config.page_size,
+        pool - mixed_decode,
+        config.max_prefill_tokens - mixed_decode,
+        None if chunk is None else chunk - mixed_decode,
+    )
 
 
 def _check(*, carried: int, mixed_decode: int, chunk: int | None) -> None:

@@ -40,7 +40,8 @@ def other_chunks(source: Reading | EngineConfig, chunks: Sequence[int] = CHUNKS)
     """The verdict for other chunks (tokens of one rank) in every release with an eager runner.
 
     Columns: release, chunk, capacity and largest (tokens: the buffer, and the largest batch that
-    is copied), verdict; the stretch of main before 0.5.14 comes first. ValueError naming the fields without which nothing can be sized.
+    is copied), verdict; the stretch of main before 0.5.14 comes first. ValueError naming the
+    fields without which nothing can be sized.
     """
     import pandas as pd
 

@@ -92,7 +92,20 @@ def what_if(frame: DataFrame) -> go.Figure:
         marker={"size": 11, "color": _verdicts(first)},
         **_line(first, "largest"),
     )
-    steps = [
+    fig.update_layout(
+        sliders=[
+            {"steps": _steps(parts), "currentvalue": {"prefix": "release "}, "pad": {"t": 55}}
+        ],
+        showlegend=True,
+        legend={"x": 0.01, "y": 0.99},
+    )
+    fig.update_yaxes(rangemode="tozero")
+    return fig
+
+
+def _steps(parts: dict[str, DataFrame]) -> list[dict[str, Any]]:
+    """A step of the slider for each release: other heights, texts and colours."""
+    return [
         {
             "label": name.split(" ")[0],
             "method": "restyle",
@@ -106,13 +119,6 @@ def what_if(frame: DataFrame) -> go.Figure:
         }
         for name, part in parts.items()
     ]
-    fig.update_layout(
-        sliders=[{"steps": steps, "currentvalue": {"prefix": "release "}, "pad": {"t": 55}}],
-        showlegend=True,
-        legend={"x": 0.01, "y": 0.99},
-    )
-    fig.update_yaxes(rangemode="tozero")
-    return fig
 
 
 def _line(part: DataFrame, column: str) -> dict[str, Any]:

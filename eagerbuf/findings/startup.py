@@ -27,7 +27,8 @@ def profile(case: Case) -> Iterator[Finding]:
         "profile-hang",
         "error" if certain else "warning",
         "profiler_probe",
-        f"if the latency profile fails on PP rank 0, only that rank knows and the others wait {what}",
+        "if the latency profile fails on PP rank 0, only that rank knows and the others wait "
+        + what,
         f"release {first_broadcast()} or newer (PR #37675), or drop --enable-dynamic-chunking",
     )
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from eagerbuf.read.options import table, version
-from eagerbuf.read.text import RECORD, pattern, places, plain, rank_tags, record_from
+from eagerbuf.read.text import RECORD, broken_places, pattern, plain, rank_tags, record_from
 
 if TYPE_CHECKING:
     from pandas import DataFrame, DatetimeIndex
@@ -79,7 +79,7 @@ def _times(stamps: list[str | None]) -> DatetimeIndex:
 
 
 def _batches(text: str) -> Iterator[Batch]:
-    found = places(text, "Prefill batch", "Decode batch")
+    found = broken_places(text, "Prefill batch", "Decode batch")
     for place, following in zip(found, [*found[1:], len(text)], strict=True):
         usual = _USUAL.match(text, place)
         if usual is None:

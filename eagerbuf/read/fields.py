@@ -18,6 +18,9 @@ _PIECE = pattern(
     re.DOTALL | re.VERBOSE,
 )
 _FIELD = pattern(r"\s*[\"']?(?P<name>[A-Za-z_]\w*)[\"']?\s*[=:]\s*(?P<value>.*?)\s*", re.DOTALL)
+_QUOTE = pattern(r"[\"']")
+_OPENS_VALUE = pattern(r"[=:,\[({]\s*$")
+_CLOSES_VALUE = pattern(r"[\"'](?=\s*[,\])}])")
 _ELLIPSIS = pattern(r"\s*(?:\.{2,}|\u2026)\s*")
 _QUOTED = pattern(r"([\"'])([\w. -]*)\1")
 _CONSTANTS = {
@@ -69,9 +72,10 @@ def cut_fields(body: str) -> dict[str, Any]:
 
     The first one counts only if its name is certain to be whole: no longer name ends with it.
     """
-    quote = re.search(r"[\"']", body)
-    if quote and not re.search(r"[=:,\[({]\s*$", body[: quote.start()]):
-        body = body[quote.end() :]  # it closes a string that began before the cut
+    quote = _QUOTE.search(body)
+    if quote and not _OPENS_VALUE.search(body[: quote.start()]):
+        closing = _CLOSES_VALUE.search(body)  # of a string that began before the cut
+        body = body[closing.end() :] if closing else ""
     values, _ = read_fields(body)
     first = _FIELD.fullmatch(next(items(body), ("", False))[0])
     if first and any(name.endswith(first["name"]) for name in field_names() - {first["name"]}):

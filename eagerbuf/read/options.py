@@ -68,6 +68,8 @@ WORDS = frozenset(CHOICES) | frozenset(
         "speculative_adaptive_config",
         "dllm_algorithm",
         "model_impl",
+        "attention_backend",
+        "decode_attention_backend",
         "disaggregation_mode",
     ]
 )

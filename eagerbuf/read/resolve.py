@@ -16,6 +16,13 @@ from eagerbuf.read.settings import Known, Settings, Value
 MIN_DEFAULT_REQUESTS, MAX_DEFAULT_REQUESTS = 2048, 4096
 CHUNK_OFF = -1
 SMALL_GPU_GIB, FORMER_SMALL_GPU_GIB, SMALL_GPU_SINCE = 20, 35, "0.5.20"
+PAGES = {  # tokens; the first one is taken where another is set
+    "flashmla": (64,),
+    "cutlass_mla": (128,),
+    "trtllm_mla": (64, 32),
+    "trtllm_mha": (64, 32, 16),
+}
+WIDE_PAGE, WIDE_PAGES_SINCE = 128, "0.5.17"  # of trtllm_mha
 ONE_REQUEST_SINCE = "0.5.23"  # fewer requests than ranks: one each instead of none
 
 Rule = Callable[[Settings, Known], "Value | None"]
@@ -41,6 +48,20 @@ def _as_set(name: str) -> Rule:
         return Value(DEFAULTS[name], "default") if found and found.value is None else found
 
     return rule
+
+
+def _page_size(s: Settings, _: Known) -> Value | None:
+    """As set, unless an attention backend knows only certain pages; the model may want its own."""
+    found = _as_set("page_size")(s, {})
+    if found is None or found.source == "log":
+        return found
+    backends = [s.get(name) for name in ("attention_backend", "decode_attention_backend")]
+    for held in filter(None, backends):
+        pages = PAGES.get(str(held.value), (found.value,))
+        wide = held.value == "trtllm_mha" and s.release >= version(WIDE_PAGES_SINCE)
+        if found.value not in pages and not (wide and found.value == WIDE_PAGE):
+            found = Value(pages[0], held.source)
+    return found
 
 
 def _chunked_prefill_size(s: Settings, known: Known) -> Value | None:
@@ -148,7 +169,7 @@ RULES: dict[str, Rule] = {  # in this order: a rule may look at what stands abov
     "moe_a2a_backend": layout.moe_a2a_backend,
     "disable_attn_tp_gather": _as_set("disable_attn_tp_gather"),
     "attn_tp_input_scattered": layout.attn_tp_input_scattered,
-    "page_size": _as_set("page_size"),
+    "page_size": _page_size,
     "max_total_num_tokens": _max_total_num_tokens,
     "context_len": _context_len,
     "max_prefill_tokens": _as_set("max_prefill_tokens"),

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from eagerbuf.read.fields import cut_fields, read_fields
-from eagerbuf.read.text import RECORD, pattern, places, record_from, shown
+from eagerbuf.read.text import (
+    RECORD,
+    breakable,
+    broken_places,
+    pattern,
+    places,
+    record_from,
+    shown,
+)
 
 MAX_DUMP = 2**18  # characters of one dump; SGLang's own have about 2**14
 MAX_CUT = 2**20  # characters of a text in which dumps without a beginning are looked for
@@ -18,7 +26,9 @@ MAX_LINES = 256  # resolved-values lines that are looked at
 MAX_CALLS = 16  # of the engine in Python code
 FEWEST_FIELDS = 3  # of a dump that nothing opens
 
-_DUMP = pattern(r"ServerArgs\(|server_args(?:=|[\"']: ?)\{")
+_DUMP = pattern(
+    breakable("ServerArgs(") + "|" + breakable("server_args") + r"\n?(?:=|[\"']: ?)\n?\{"
+)
 _JSON_OPENS = pattern(r"\{(?=\s*[\"']$)")
 _JSON_KEY = pattern(r"model_path[\"']\s*:")
 _RUN_FIELDS = (
@@ -105,7 +115,9 @@ def engine_calls(text: str) -> Iterator[dict[str, Any]]:
 
 def _dumps(text: str) -> Iterator[Dump]:
     done = 0
-    for place in places(text, "ServerArgs(", "server_args", "model_path"):
+    intact = places(text, "ServerArgs(", "server_args")
+    found = intact or broken_places(text, "ServerArgs(", "server_args")
+    for place in sorted([*found, *places(text, "model_path")]):
         start = _opening(text, place) if place >= done else 0
         if start:
             body, done = record_from(text, start, MAX_DUMP)
@@ -169,11 +181,13 @@ def _run_start(text: str, place: int, floor: int) -> int:
 def _lines(text: str) -> Iterator[Line]:
     """The last `MAX_LINES` resolved-values lines; one without its beginning is found by its end."""
     before = Line({}, frozenset(), -MAX_LINE)
-    for place in places(text, "max_total_num_tokens=", "context_len=")[-MAX_LINES:]:
+    needles = ("max_total_num_tokens=", "context_len=")
+    found = (places(text, needles[0]) and places(text, *needles)) or broken_places(text, *needles)
+    for place in found[-MAX_LINES:]:
         if place and (text[place - 1].isalnum() or text[place - 1] in "_-"):
             continue
         start = place
-        if text.startswith("context_len", place):
+        if text[place] == "c":
             start = max(text.rfind("\n", 0, place) + 1, place - MAX_LINE)
         values = _pairs(text, start)
         seen = place - before.place < MAX_LINE and values.items() <= before.values.items()

@@ -92,6 +92,17 @@ def places(text: str, *needles: str) -> list[int]:
     return sorted(found)
 
 
+def broken_places(text: str, *needles: str) -> list[int]:
+    """As `places`, and also where a terminal broke a needle over two lines."""
+    halves = [f"{word[:i]}\n{word[i:]}" for word in needles for i in range(1, len(word))]
+    return places(text, *needles, *halves)
+
+
+def breakable(word: str) -> str:
+    """A regex for a word that may be broken over two lines."""
+    return r"\n?".join(map(re.escape, word))
+
+
 def shown(value: object) -> str:
     """A value as a message may show it: one line, not too long."""
     text = " ".join(str(value).split())

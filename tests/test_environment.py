@@ -48,3 +48,23 @@ def test_what_was_asked_for_is_there():
 def test_the_top_level_is_what_people_see():
     for name in ("notebooks", "eagerbuf", "data", "tests", "environment.yml", "README.md"):
         assert (ROOT / name).exists()
+
+
+def test_the_readme_is_made_from_the_notebooks():
+    from eagerbuf.pages.readme import END, PICTURE, START, picture, table
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    stored = text.split(START)[1].split(END)[0].strip()
+    assert stored == table(ROOT / "notebooks")
+    assert (ROOT / "notebooks" / PICTURE).read_bytes() == picture(ROOT / "notebooks")
+
+
+def test_the_readme_speaks_true():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert 60 <= len(text.splitlines()) <= 120
+    code = text.split("```python\n")[1].split("```")[0]
+    scope = {}
+    exec(code, scope)
+    assert scope["report"].verdict == "fits"
+    for path in re.findall(r"eagerbuf/[\w/]+(?:\.py|/)", text):
+        assert (ROOT / path).exists(), path

@@ -86,7 +86,7 @@ def live(figure: dict[str, Any], name: str) -> str:
         div_id=f"figure-{name}",
         config={"displaylogo": False, "responsive": True, "displayModeBar": "hover"},
     )
-    return f'<figure role="img" aria-label="{escape(title)}">{element}</figure>'
+    return f'<figure role="group" aria-label="{escape(title)}">{element}</figure>'
 
 
 def _page_name(run: Executed) -> str:

@@ -162,13 +162,12 @@ class _Ours:
 class _Azure:
     def __init__(self, header: Sequence[str]) -> None:
         self.time, self.prompt, self.output = (header.index(column) for column in AZURE)
-        self.start: int | None = None
+        self.start: tuple[int, float] | None = None
 
     def __call__(self, fields: list[str], where: str) -> _Request:
-        seconds, fraction = _timestamp(fields[self.time], where)
-        if self.start is None:
-            self.start = seconds  # counting from here keeps the digits after the point
-        arrival = seconds - self.start + fraction
+        seconds, fraction = time = _timestamp(fields[self.time], where)
+        self.start = self.start or time  # counting from here keeps the digits after the point
+        arrival = seconds - self.start[0] + (fraction - self.start[1])
         prompt = _tokens(_number(fields[self.prompt]), AZURE[1], 1, where)
         return _Request(prompt, _tokens(_number(fields[self.output]), AZURE[2], 0, where), arrival)
 

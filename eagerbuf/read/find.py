@@ -9,7 +9,7 @@ from typing import Any
 from eagerbuf.read import flags
 from eagerbuf.read.flags import UNREAD, Flags
 from eagerbuf.read.launch import Launch, exported, named_releases, tag_release
-from eagerbuf.read.options import is_option, names_sizing
+from eagerbuf.read.options import names_sizing
 from eagerbuf.read.scripts import launches_in
 from eagerbuf.read.startup import Startup, engine_calls
 from eagerbuf.read.text import pattern, shown
@@ -47,7 +47,7 @@ def find_launches(text: str, log: Startup) -> list[Launch]:
         return found
     for match in _BARE_FLAG.finditer(text):
         if names_sizing(match[1]):
-            words, _ = command_words(text, match.start(1), is_option)
+            words, _ = command_words(text, match.start(1))
             release = tag_release(text[: match.start()].split()[-100:])
             return [Launch(tuple(w.text for w in words), env=exported(text), release=release)]
     raise ValueError(

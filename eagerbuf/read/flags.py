@@ -142,9 +142,8 @@ def _parser(at: Version, bench: bool) -> argparse.ArgumentParser:
         if option.sizes or option.field in LISTS:
             parser.add_argument(option.name, dest=option.field, **_kind(option.field, at))
         else:
-            others.setdefault(option.args, []).append(option.name)
-    for args, strings in others.items():  # no matter if such a value is missing at the end
-        nargs: int | str = 0 if args == "0" else "?" if args == "1" else args
+            others.setdefault("?" if option.args in "01?" else "*", []).append(option.name)
+    for nargs, strings in others.items():  # it does not matter here if their value is missing
         parser.add_argument(*strings, dest=argparse.SUPPRESS, action=_PassOver, nargs=nargs)
     return parser
 

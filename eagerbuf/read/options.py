@@ -145,6 +145,12 @@ def is_option(word: str) -> bool:
     return word.partition("=")[0] in names()
 
 
+@cache
+def begins_option(word: str) -> bool:
+    """Whether some release has an option that begins like this one ("--tp")."""
+    return word.startswith("--") and any(name.startswith(word) for name in names())
+
+
 def names_sizing(word: str) -> bool:
     """Whether a word is, or begins like, a flag that concerns sizing or names the model."""
     name = word.partition("=")[0]

@@ -14,9 +14,8 @@ from eagerbuf.read.launch import (
     variables,
     within,
 )
-from eagerbuf.read.options import is_option
 from eagerbuf.read.text import pattern, places
-from eagerbuf.read.tokens import Word, command_words, unquote
+from eagerbuf.read.tokens import Word, command_words
 
 MAX_DEPTH = 4  # scripts inside scripts
 MAX_LAUNCHES = 64
@@ -30,9 +29,7 @@ _PROGRAM = pattern(
 )
 _AFTER_MENTION = pattern(r"(?:\.py)?[\"']?(?:, line|:\d)|\.(?!py\b)\w|\(|'? is still supported")
 _BEFORE_MENTION = pattern(r"Warning: |^\s*(?:Example: |import |from )")
-_SHELL_C = pattern(r"\b(?:ba|z|da|k)?sh[ \t]+(?:-[\w-]+[ \t]+){0,4}?-\w*c[ \t\\\n]+([\"'])")
-_SINGLE = pattern(r"[^']*")
-_DOUBLE = pattern(r"(?:\\.|[^\"\\])*", re.DOTALL)
+_SHELL_C = pattern(r"\b(?:ba|z|da|k)?sh[ \t]+(?:-[\w-]+[ \t]+){0,4}?-\w*c[ \t\\\n]+[\"']")
 _LIST_ENDS = pattern(r"(?:\.py)?[\"']\s*[,\])]")
 _MORE_LIST = pattern(r"[\s,;]*[\"']?(?:args|cmd|CMD)[\"']?\s*[:=]?\s*(?=\[)")
 _ITEM = pattern(
@@ -67,7 +64,8 @@ def _mentioned_only(text: str, match: re.Match[str]) -> bool:
     """Whether the name stands in a traceback, a warning or a module path instead of a command."""
     line = max(text.rfind("\n", 0, match.start()) + 1, match.start() - 400)
     after = text[match.end() : match.end() + 40]
-    return bool(_AFTER_MENTION.match(after) or _BEFORE_MENTION.search(text, line, match.start()))
+    before = text[line : match.start()]
+    return bool(_AFTER_MENTION.match(after) or _BEFORE_MENTION.search(before))
 
 
 def _commented(text: str, place: int) -> bool:
@@ -80,7 +78,7 @@ def _launches_at(text: str, match: re.Match[str], depth: int) -> tuple[list[Laun
     script = _enclosing_script(text, match.start())
     if script:
         opening, body, end = script
-        words = _texts(command_words(text, _command_start(text, opening), is_option)[0])
+        words = _texts(command_words(text, _command_start(text, opening))[0])
         around = Launch((), env=dict(variables(words)), release=tag_release(words))
         return [within(inner, around) for inner in launches_in(body, depth + 1)], end
     if _LIST_ENDS.match(text, match.end()):
@@ -93,9 +91,9 @@ def _launches_at(text: str, match: re.Match[str], depth: int) -> tuple[list[Laun
 
 def _shell_launches(text: str, match: re.Match[str], depth: int) -> tuple[list[Launch], int]:
     start, text = _inside_backquotes(text, _command_start(text, match.start()), match)
-    words, end = command_words(text, start, is_option)
+    words, end = command_words(text, start)
     while end < match.start():  # other commands before it on the line: cd x && ...
-        words, end = command_words(text, end + 1, is_option)
+        words, end = command_words(text, end + 1)
     end = max(end, match.end())
     first = next((i for i, word in enumerate(words) if word.end > match.start()), len(words))
     before = _texts(words[:first])
@@ -149,15 +147,15 @@ def _command_start(text: str, position: int) -> int:
 
 
 def _enclosing_script(text: str, position: int) -> tuple[int, str, int] | None:
-    """Where `sh -c` is whose quoted script holds `position`, the script, and where it ends."""
+    """Where `sh -c` is whose script holds `position`, the script unquoted, and where it ends."""
     openings = list(_SHELL_C.finditer(text, max(0, position - LOOK_BACK), position))
     if not openings:
         return None
-    last = openings[-1]
-    inside = (_SINGLE if last[1] == "'" else _DOUBLE).match(text, last.end())
-    if inside is None or inside.end() <= position:
-        return None
-    return last.start(), unquote(f"{last[1]}{inside[0]}{last[1]}"), inside.end() + 1
+    words, _ = command_words(text, openings[-1].start())
+    for word in words:
+        if word.start <= position < word.end and _is_script(word.text):
+            return openings[-1].start(), word.text, word.end
+    return None
 
 
 def _enclosing_list(text: str, match: re.Match[str]) -> tuple[list[str], int] | None:

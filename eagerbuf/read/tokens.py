@@ -7,9 +7,9 @@ the blank before it, and a terminal may have broken a word over two lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
+from eagerbuf.read.options import begins_option, is_option
 from eagerbuf.read.text import pattern
 
 MAX_COMMAND = 2**18  # characters of one command
@@ -47,7 +47,7 @@ _STARTS_COMMAND = pattern(
     r"|nohup|curl|wget|echo|bash|sh|cd|ssh|srun|ray|torchrun|mpirun|vllm|pip|uv|git|kubectl|helm)\b"
 )
 _LONG_FLAG = pattern(r"(?:^|\s)(--[a-z][a-z0-9-]*)")
-_FULL_LINE = 60  # a line at least this long may have been broken by a terminal
+FULL_LINE = 60  # a line at least this long may have been broken by a terminal
 
 
 class Word(NamedTuple):
@@ -71,25 +71,22 @@ def _unquoted(match: re.Match[str]) -> str:
     return match[0] if match["char"] is None else match["char"]
 
 
-def command_words(
-    text: str, start: int, is_option: Callable[[str], bool]
-) -> tuple[list[Word], int]:
+def command_words(text: str, start: int) -> tuple[list[Word], int]:
     """The words of the command that begins at `start`, and where it ends in `text`.
 
     It ends where a shell would end it, except that lines beginning with a flag, and lines that a
-    terminal broke off, belong to it too. `is_option` tells whether a word is a known flag.
-    ValueError if it is longer than `MAX_COMMAND` characters or `MAX_WORDS` words.
+    terminal broke off, belong to it too. ValueError if it is longer than `MAX_COMMAND` characters
+    or `MAX_WORDS` words.
     """
-    return _Reader(text[start : start + MAX_COMMAND + 1], start, is_option).read()
+    return _Reader(text[start : start + MAX_COMMAND + 1], start).read()
 
 
 class _Reader:
     """One command being read; `shift` is what a repaired line break has taken out so far."""
 
-    def __init__(self, text: str, offset: int, is_option: Callable[[str], bool]) -> None:
+    def __init__(self, text: str, offset: int) -> None:
         self.text = text
         self.offset = offset
-        self.is_option = is_option
         self.words: list[Word] = []
         self.pos = 0
         self.skip_next = False
@@ -151,27 +148,35 @@ class _Reader:
 
     def next_line(self, newline: int) -> bool:
         """Whether the line after `newline` still belongs to the command."""
+        end = self.text.find("\n", newline + 1)
+        line = self.text[newline + 1 : end if end >= 0 else len(self.text)]
+        if self.words and self.breaks_a_flag(line, newline):
+            return self.rejoin(newline, newline + 1)
         self.pos = newline + 1
         if self.flag_follows():
             return True
-        line_end = self.text.find("\n", newline + 1)
-        line = self.text[newline + 1 : line_end if line_end >= 0 else len(self.text)]
         if self.words and self.broken_off(line, newline):
             return self.rejoin(newline, newline + 1)
         self.pos = newline
         return False
 
+    def breaks_a_flag(self, line: str, newline: int) -> bool:
+        """Whether a flag began before `newline` and ends in `line`."""
+        last = self.words[-1]
+        if last.end - self.offset != newline or not last.text.startswith("-") or not line:
+            return False
+        first = re.split(r"[\s=]", line, maxsplit=1)[0]
+        return bool(first) and (last.text in ("-", "--") or is_option(last.text + first))
+
     def broken_off(self, line: str, newline: int) -> bool:
         """Whether a terminal broke the line before `newline`, so that `line` goes on with it."""
-        if not line or line[0] in " \t#" or _STARTS_COMMAND.match(line):
+        if not line.strip() or line[0] == "#" or _STARTS_COMMAND.match(line.lstrip()):
             return False
-        if self.is_option(self.words[-1].text + re.split(r"[\s=]", line, maxsplit=1)[0]):
-            return True
-        full = newline - (self.text.rfind("\n", 0, newline) + 1) >= _FULL_LINE
+        full = newline - (self.text.rfind("\n", 0, newline) + 1) >= FULL_LINE
         if full and line.strip().isdigit() and self.words[-1].text[-1:].isdigit():
             return True
         flags = _LONG_FLAG.findall(line)
-        return bool(flags) and all(map(self.is_option, flags))
+        return bool(flags) and all(map(begins_option, flags))
 
     def rejoin(self, cut: int, resume: int) -> bool:
         """Take the break between `cut` and `resume` out, reading the word before it again."""
@@ -180,7 +185,7 @@ class _Reader:
             self.pos = cut
             return False
         last = self.words[-1]
-        whole = last.end - self.offset == cut and not self.is_option(last.text)
+        whole = last.end - self.offset == cut and not is_option(last.text)
         if whole:
             self.words.pop()
             self.pos = last.start - self.offset

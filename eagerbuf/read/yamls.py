@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from eagerbuf.read.launch import Launch, from_words, program_end, tag_release, variables, within
-from eagerbuf.read.options import is_option, names, names_sizing
+from eagerbuf.read.options import names, names_sizing
 from eagerbuf.read.scripts import launches_in
 from eagerbuf.read.text import pattern, shown
 from eagerbuf.read.tokens import command_words, unquote
@@ -176,11 +176,11 @@ def _refuse_folded(items: list[str]) -> None:
 
 def _two_in_one(item: str) -> bool:
     """Whether a list item holds a flag and its value ("--tp-size 8"), as people write."""
-    return item.startswith("--") and " " in item.strip() and is_option(item.split()[0])
+    return bool(re.match(r"--[a-z][a-z0-9-]*[ \t]+\S", item))
 
 
 def _split(text: str) -> list[str]:
-    return [word.text for word in command_words(text, 0, is_option)[0]]
+    return [word.text for word in command_words(text, 0)[0]]
 
 
 def _word(item: Any) -> str:

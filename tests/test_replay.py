@@ -111,6 +111,13 @@ def test_ignore_eos_without_a_radix_cache_looks_too_late():
     assert batches(replay(both, config)) == [(P, 16_000, 1), (P, 32_000, 1)]
 
 
+def test_no_path_takes_a_prompt_as_long_as_the_pool():
+    config = EngineConfig(None, 8, max_total_num_tokens=40, disable_radix_cache=True)
+    frame = replay(requests((40, 1), (39, 1)), config, ignore_eos=True)
+    assert batches(frame) == [(P, 39, 1)]
+    assert frame.attrs["never_fits"] == 1
+
+
 # Padding
 
 

@@ -82,7 +82,7 @@ class Rank:
         riding = len(running) if self.policy.mixes else 0
         taken = self._admit(running, riding)
         if not taken:
-            self.blocked[turn] = self.carried is None
+            self.blocked[turn] = True
             return None
         self._unblock()
         self._spare = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from eagerbuf.read.flags import UNREAD, parse
@@ -94,7 +96,8 @@ def test_a_flag_that_a_release_lacks_is_an_error_naming_it(
 
 
 def test_unknown_flags_are_remarked_on_once_and_not_fatal() -> None:
-    found = parse("--foo 3 --tp 2 --foo 4 --mamba-scheduler-strategy x".split(), "0.5.23")
+    text = "--foo 3 --tp 2 --foo 4 --mamba-scheduler-strategy x"
+    found = parse(text.split(), "0.5.23")
     assert found.values == {"tp_size": 2}
     assert len(found.notes) == 2
     assert "--foo" in found.notes[0]
@@ -109,8 +112,8 @@ def test_a_variable_is_there_but_not_known(value: str) -> None:
 
 
 def test_benchmark_lists() -> None:
-    flags = "--batch-size 1 12 14 --tp 2 --input-len 256 512 --output-len 8 16".split()
-    assert parse(flags, "0.5.14", bench=True).bench == ((1, 12, 14), (256, 512))
+    text = "--batch-size 1 12 14 --tp 2 --input-len 256 512 --output-len 8 16"
+    assert parse(text.split(), "0.5.14", bench=True).bench == ((1, 12, 14), (256, 512))
     assert parse([], "0.5.14", bench=True).bench == ((1,), (1024,))
     assert parse(["--batch-size", "$B"], "0.5.14", bench=True).bench is None
     assert parse([], "0.5.14").bench is None
@@ -148,7 +151,7 @@ def test_rows_of_one_option_do_not_overlap() -> None:
         rows.setdefault((option.name, option.program), []).append(span)
     for spans in rows.values():
         spans.sort()
-        assert all(a[1] < b[0] for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] < b[0] for a, b in pairwise(spans))
 
 
 def test_releases_without_a_list_use_the_nearest() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from random import Random
 
 import pytest
 import yaml
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 from eagerbuf.read import Reading, read_config
 
 PROGRAM = ["python3", "-m", "sglang.launch_server"]
-ARGV = (
+FLAGS_TEXT = (
     "--model-path /data/my-model --tp 8 --dp 2 --enable-dp-attention --chunked-prefill-size 8192 "
     "--max-running-requests 250 --page-size 64 --context-length 32768"
-).split()
+)
+ARGV = FLAGS_TEXT.split()
 JSON_VALUE = ["--json-model-override-args", '{"a": {"tp_size": 3}, "b": "it\'s"}']
 SETS = {
     "tp_size": 8,
@@ -49,67 +51,114 @@ def manifest(command: list[str], args: list[str]) -> str:
     return yaml.safe_dump(kind)
 
 
+def shell(argv: list[str]) -> str:
+    return shlex.join(PROGRAM + argv)
+
+
+def lines(argv: list[str], between: str, first: str = "sglang serve") -> str:
+    """The command with `between` before each flag."""
+    return "".join([first, *(between + pair for pair in pairs(argv))])
+
+
+def equals(argv: list[str]) -> list[str]:
+    return [pair.replace(" ", "=", 1) for pair in pairs(argv)]
+
+
+def dashed(argv: list[str], before: str = "", after: str = "") -> str:
+    return "".join(f"{before}- {word}{after}\n" for word in argv)
+
+
+def quoted(argv: list[str]) -> list[str]:
+    return [json.dumps(word) for word in argv]
+
+
+def plainly(argv: list[str]) -> list[str]:
+    """Without the value that needs quotes."""
+    return argv[: len(ARGV)]
+
+
+HERE_DOCUMENT = """cat > /tmp/c.yaml << 'EOF'
+model-path: m
+tensor-parallel-size: 8
+dp-size: 2
+enable-dp-attention: true
+chunked-prefill-size: 8192
+EOF
+sglang serve --config c.yaml --max-running-requests 250 --page-size 64 --context-length 32768
+"""
 FORMS: dict[str, Form] = {
-    "one line": lambda a: shlex.join(PROGRAM + a),
-    "equals": lambda a: shlex.join(PROGRAM) + " " + " ".join(p.replace(" ", "=", 1) for p in pairs(a)),
-    "continued": lambda a: "python3 -m sglang.launch_server \\\n  " + " \\\n  ".join(pairs(a)),
-    "no blank": lambda a: "python3 -m sglang.launch_server\\\n  " + "\\\n  ".join(pairs(a)),
-    "no blank, no indent": lambda a: "sglang serve\\\n" + "\\\n".join(pairs(a)),
-    "blank after": lambda a: "sglang serve \\ \n  " + " \\  \n  ".join(pairs(a)) + " \\ \n\nnext",
-    "missing": lambda a: "python -m sglang.launch_server\n  " + "\n  ".join(pairs(a)) + "\nnext one",
-    "missing at margin": lambda a: "sglang serve \n" + "\n".join(pairs(a)) + "\n\nIt hangs.",
-    "comments": lambda a: "sglang serve \\\n  # --tp 3\n " + " \\\n# --pp-size 4 \n ".join(pairs(a)),
-    "double spaced": lambda a: "sglang serve \\\n\n" + " \\\n\n".join(pairs(a)),
-    "carriage returns": lambda a: "sglang serve \\\r\n" + " \\\r\n".join(pairs(a)) + "\r\n",
-    "powershell": lambda a: "sglang serve `\n" + " `\n".join(pairs(a)),
-    "prompt": lambda a: "user@host:~# $" + shlex.join(PROGRAM + a) + "\n[2026-01-01] Started",
-    "root prompt": lambda a: "# " + shlex.join(PROGRAM + a),
-    "conda prompt": lambda a: "(base) [root@host ~]$ " + shlex.join(PROGRAM + a),
-    "nohup": lambda a: "nohup " + shlex.join(PROGRAM + a) + " > log.txt 2>&1 &\ntail -f log.txt",
-    "after cd": lambda a: "cd /x && A=1 " + shlex.join(PROGRAM + a) + " | tee --append log",
-    "script path": lambda a: shlex.join(["python", "/sgl/python/sglang/launch_server.py", *a]),
+    "one line": shell,
+    "equals": lambda a: " ".join([*PROGRAM, *equals(a)]),
+    "continued": lambda a: lines(a, " \\\n  ", "python3 -m sglang.launch_server"),
+    "no blank": lambda a: lines(a, "\\\n  "),
+    "no blank, no indent": lambda a: lines(a, "\\\n"),
+    "blank after": lambda a: lines(a, " \\  \n  ") + " \\ \n\nnext",
+    "missing": lambda a: lines(a, "\n  ") + "\nnext one",
+    "missing at the margin": lambda a: lines(a, "\n") + "\n\nIt hangs.",
+    "comments": lambda a: lines(a, " \\\n  # --pp-size 4\n "),
+    "double spaced": lambda a: lines(a, " \\\n\n"),
+    "carriage returns": lambda a: lines(a, " \\\r\n") + "\r\n",
+    "powershell": lambda a: lines(a, " `\n"),
+    "prompt": lambda a: f"user@host:~# ${shell(a)}\n[2026-01-01] Started",
+    "root prompt": lambda a: f"# {shell(a)}",
+    "conda prompt": lambda a: f"(base) [root@host ~]$ {shell(a)}",
+    "nohup": lambda a: f"nohup {shell(a)} > log.txt 2>&1 &\ntail -f log.txt",
+    "after cd": lambda a: f"cd /x && A=1 {shell(a)} | tee --append log",
+    "script path": lambda a: shlex.join(["python", "/x/python/sglang/launch_server.py", *a]),
     "positional": lambda a: shlex.join(["sglang", "serve", "my/model", *a[2:]]),
-    "docker": lambda a: "docker run --gpus all --shm-size 32g -v a:/b -p 1:1 --ipc=host "
-    "lmsysorg/sglang:latest " + shlex.join(PROGRAM + a),
-    "docker sh": lambda a: "docker run -it img bash -c " + shlex.quote(shlex.join(PROGRAM + a)),
-    "script in quotes": lambda a: "sudo bash -lc '\n cd /x\n sglang serve \\\n  "
-    + " \\\n  ".join(pairs(a[:15])) + "\n'\necho 'it'",
-    "ssh": lambda a: 'ssh host "cd /x && nohup ' + " ".join(PROGRAM + a[:15]) + ' > log 2>&1 &"',
-    "markdown": lambda a: "Run `" + " ".join(PROGRAM + a[:15]) + "` and it's fine.",
-    "prose": lambda a: "Here's what I ran:\n\n```bash\n" + shlex.join(PROGRAM + a) + "\n```\nIt's bad",
-    "dashes of a word processor": lambda a: "sglang serve " + " ".join(a[:15]).replace("--", "\u2013"),
-    "python list": lambda a: "cmd = " + repr([*PROGRAM, *a]) + "\nsubprocess.Popen(cmd)",
-    "python lines": lambda a: "subprocess.run(\n [\n" + ",\n".join(map(json.dumps, PROGRAM + a))
-    + ",  # --tp 3\n ], env=env)",
+    "docker": lambda a: (
+        f"docker run --gpus all -v a:/b --ipc=host lmsysorg/sglang:latest {shell(a)}"
+    ),
+    "docker sh": lambda a: f"docker run -it img bash -c {shlex.quote(shell(a))}",
+    "script": lambda a: (
+        f"sudo bash -lc '\n cd /x\n {lines(plainly(a), chr(92) + chr(10))}\n'\necho 'x'"
+    ),
+    "ssh": lambda a: f'ssh host "cd /x && nohup {shell(plainly(a))} > log 2>&1 &"',
+    "markdown": lambda a: f"Run `{shell(plainly(a))}` and it's fine.",
+    "prose": lambda a: f"Here's what I ran:\n\n```bash\n{shell(a)}\n```\nIt's bad",
+    "word processor": lambda a: shell(plainly(a)).replace("--", "\u2013"),
+    "python list": lambda a: f"cmd = {[*PROGRAM, *a]!r}\nsubprocess.Popen(cmd)",
+    "python lines": lambda a: (
+        f"run(\n [\n{', # --tp 3'.join(quoted([*PROGRAM, *a]))},\n ], env=e)".replace(
+            "# --tp 3", "# --tp 3\n"
+        )
+    ),
     "json": lambda a: json.dumps({"command": PROGRAM, "args": a}),
-    "json command": lambda a: json.dumps({"x": [{"cmd": shlex.join(PROGRAM + a)}]}),
+    "json command": lambda a: json.dumps({"x": [{"cmd": shell(a)}]}),
     "dockerfile": lambda a: f"ENTRYPOINT {json.dumps(PROGRAM)}\nCMD {json.dumps(a)}\n",
     "kubernetes": lambda a: manifest(PROGRAM, a),
-    "kubernetes flags": lambda a: manifest([], a),
-    "kubernetes sh": lambda a: manifest(["/bin/sh", "-c"], [shlex.join(PROGRAM + a)]),
-    "kubernetes sh lines": lambda a: manifest(
-        ["bash", "-c"], ["set -e\nsglang serve \\\n  " + " \\\n  ".join(pairs(a)) + "\n"]
+    "kubernetes, flags": lambda a: manifest([], a),
+    "kubernetes, sh": lambda a: manifest(["/bin/sh", "-c"], [shell(a)]),
+    "kubernetes, script": lambda a: manifest(
+        ["bash", "-c"], [f"set -e\n{lines(a, ' ' + chr(92) + chr(10))}\n"]
     ),
-    "kubernetes two in one": lambda a: manifest(PROGRAM, [*pairs(a[:15])]),
-    "kubernetes equals": lambda a: manifest(PROGRAM, [p.replace(" ", "=", 1) for p in pairs(a[:15])]),
-    "list": lambda a: "\n".join(f"- {json.dumps(word)}" for word in PROGRAM + a),
-    "list of flags": lambda a: "args:\n" + "\n".join(f"  - {json.dumps(w)} # note" for w in a),
-    "list, badly indented": lambda a: "  - command:\n    - python3\n   - -m\n  - sglang.launch_server\n"
-    + "\n".join(" " * (i % 3) + f"- {w}" for i, w in enumerate(a[:15])),
-    "list with a template": lambda a: "args:\n{{- if .Values.x }}\n"
-    + "\n".join(f"  - {w}" for w in a[:15]) + "\n{{- end }}\n  - --host\n  - {{ .Values.host }}",
-    "flow list": lambda a: "args: [" + ", ".join(map(json.dumps, a)) + "]",
-    "compose": lambda a: "services:\n  s:\n    image: lmsysorg/sglang:latest\n    command: >\n      "
-    + " ".join(PROGRAM) + "\n      " + "\n      ".join(pairs(a[:15])) + "\n    ports: ['1:1']\n",
-    "compose entry point": lambda a: "services:\n  s:\n    entrypoint: python3 -m sglang.launch_server\n"
-    "    command: " + " ".join(a[:15]),
-    "flags alone": lambda a: shlex.join(a),
-    "slurm": lambda a: "#!/bin/bash\n#SBATCH -N 2\nsrun --ntasks=2 bash -c '"
-    + " ".join(PROGRAM + a[:15]) + " --node-rank $SLURM_PROCID'\n",
-    "heredoc config": lambda a: "cat > /tmp/c.yaml << 'EOF'\nmodel-path: m\ntensor-parallel-size: 8\n"
-    "dp-size: 2\nenable-dp-attention: true\nchunked-prefill-size: 8192\nEOF\n"
-    "sglang serve --config c.yaml --max-running-requests 250 --page-size 64 --context-length 32768",
-}  # fmt: skip
+    "kubernetes, two in one": lambda a: manifest(PROGRAM, pairs(plainly(a))),
+    "kubernetes, equals": lambda a: manifest(PROGRAM, equals(plainly(a))),
+    "list": lambda a: dashed(quoted(PROGRAM + a)),
+    "list of flags": lambda a: f"args:\n{dashed(quoted(a), '  ', ' # note')}",
+    "bad indent": lambda a: (
+        "  - command:\n    - python3\n   - -m\n  - sglang.launch_server\n"
+        + "".join(dashed([word], " " * (i % 3)) for i, word in enumerate(plainly(a)))
+    ),
+    "template": lambda a: (
+        f"args:\n{{{{- if .x }}}}\n{dashed(plainly(a), '  ')}{{{{- end }}}}\n"
+        "  - --host\n  - {{ .host }}"
+    ),
+    "flow list": lambda a: f"args: [{', '.join(quoted(a))}]",
+    "compose": lambda a: (
+        "services:\n  s:\n    image: lmsysorg/sglang:latest\n    command: >\n      "
+        f"{lines(plainly(a), chr(10) + '      ')}\n    ports: ['1:1']\n"
+    ),
+    "entry point": lambda a: (
+        "services:\n  s:\n    entrypoint: python3 -m sglang.launch_server\n"
+        f"    command: {' '.join(plainly(a))}"
+    ),
+    "flags alone": shlex.join,
+    "slurm": lambda a: (
+        f"#!/bin/bash\n#SBATCH -N 2\nsrun bash -c '{shell(plainly(a))} --nnodes $N'\n"
+    ),
+    "here-document": lambda _: HERE_DOCUMENT,
+}
 
 
 def sets(reading: Reading) -> dict[str, object]:
@@ -135,13 +184,23 @@ FLAGS = st.fixed_dictionaries(
         "--model-path": st.text("abcXYZ0123456789/_.- '\"\\$#", min_size=1, max_size=12),
     },
 )
-SAFE = [name for name in FORMS if name not in ("heredoc config", "positional")]
-QUOTED = ("one line", "nohup", "docker", "docker sh", "kubernetes", "json", "kubernetes sh", "list")
+QUOTED = (
+    "one line",
+    "nohup",
+    "docker",
+    "docker sh",
+    "kubernetes",
+    "json",
+    "kubernetes, sh",
+    "list",
+)
 
 
 @settings(deadline=None, max_examples=60)
 @given(FLAGS, st.sampled_from(QUOTED), st.randoms(use_true_random=False))
-def test_any_flags_read_the_same_in_forms_that_keep_quotes(flags, form, random) -> None:  # type: ignore[no-untyped-def]
+def test_any_flags_read_the_same_in_forms_that_keep_quotes(
+    flags: dict[str, int | str | None], form: str, random: Random
+) -> None:
     names = list(flags)
     random.shuffle(names)
     argv = ["--trust-remote-code"]
@@ -206,7 +265,13 @@ def test_environment_of_a_container() -> None:
 
 @pytest.mark.parametrize(
     ("value", "on", "factor"),
-    [("1", True, 1.0), ("TRUE", True, 0.75), ("0", False, 0.0), ("no", False, 0.75), ("", False, 0.75)],
+    [
+        ("1", True, 1.0),
+        ("TRUE", True, 0.75),
+        ("0", False, 0.0),
+        ("no", False, 0.75),
+        ("", False, 0.75),
+    ],
 )
 def test_what_variables_mean(value: str, on: bool, factor: float) -> None:
     text = f"SGLANG_EAGER_INPUT_NO_COPY={value} SGLANG_DYNAMIC_CHUNKING_SMOOTH_FACTOR={value} "
@@ -231,7 +296,9 @@ def test_what_variables_mean(value: str, on: bool, factor: float) -> None:
 def test_an_image_tag_may_tell_the_release(image: str, release: str | None) -> None:
     got = read_config(f"docker run {image} sglang serve --tp 2")
     assert got.release == release
-    assert read_config(f"docker run {image} sglang serve --tp 2", release="0.5.19").release == "0.5.19"
+    assert (
+        read_config(f"docker run {image} sglang serve --tp 2", release="0.5.19").release == "0.5.19"
+    )
     assert bool(got.notes) is image.endswith("v0.9.0")
 
 
@@ -293,7 +360,9 @@ def test_config_file() -> None:
         "max_prefill_tokens": 25600,
         "chunked_prefill_size": 2048,
     }
-    with pytest.raises(ValueError, match="tp_size: names in a config file have dashes; write tp-size"):
+    with pytest.raises(
+        ValueError, match="tp_size: names in a config file have dashes; write tp-size"
+    ):
         read_config("model-path: m\ntp_size: 8\n")
 
 

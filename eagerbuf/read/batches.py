@@ -80,7 +80,8 @@ def _times(stamps: list[str | None]) -> DatetimeIndex:
 
 def _batches(text: str) -> Iterator[Batch]:
     found = broken_places(text, "Prefill batch", "Decode batch")
-    for place, following in zip(found, [*found[1:], len(text)], strict=True):
+    ends = [*found[1:], len(text)]
+    for place, following in zip(found, ends, strict=False):
         usual = _USUAL.match(text, place)
         if usual is None:
             batch = _mended(text, place, following)
@@ -112,7 +113,7 @@ def _mended(text: str, place: int, following: int) -> Batch | None:
 def _stamp(text: str, place: int) -> tuple[str | None, str]:
     """Time and rank tags in the brackets before a message."""
     bracket = text.rfind("[", max(0, place - 120), place)
-    return _read_stamp(text[bracket:place]) if bracket >= 0 else (None, "")
+    return _read_stamp(text[bracket:place].replace("\n", "")) if bracket >= 0 else (None, "")
 
 
 @lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ from eagerbuf.read.options import SIZING, SUFFIXED, SWITCHES, WHOLE, field_names
 from eagerbuf.read.text import pattern
 
 MAX_DIGITS = 15
+FEWEST_FIELDS = 3  # in a row, to be taken for a part of a dump
 
 _PIECE = pattern(
     r"""'(?:\\.|[^'\\])*' | "(?:\\.|[^"\\])*" | [\[({] | [\])}] | ,
@@ -68,7 +69,7 @@ def items(body: str) -> Iterator[tuple[str, bool]]:
 
 
 def cut_fields(body: str) -> dict[str, Any]:
-    """Fields of a dump whose beginning is missing.
+    """Fields of a dump whose beginning is missing; none where there are under `FEWEST_FIELDS`.
 
     The first one counts only if its name is certain to be whole: no longer name ends with it.
     """
@@ -76,6 +77,8 @@ def cut_fields(body: str) -> dict[str, Any]:
     if quote and not _OPENS_VALUE.search(body[: quote.start()]):
         closing = _CLOSES_VALUE.search(body)  # of a string that began before the cut
         body = body[closing.end() :] if closing else ""
+    if sum(_FIELD.fullmatch(item) is not None for item, _ in items(body)) < FEWEST_FIELDS:
+        return {}
     values, _ = read_fields(body)
     first = _FIELD.fullmatch(next(items(body), ("", False))[0])
     if first and any(name.endswith(first["name"]) for name in field_names() - {first["name"]}):

@@ -22,7 +22,7 @@ MAX_SEARCHED = 2**18  # characters in which releases are looked for
 
 _BARE_FLAG = pattern(r"(?<!\S)[\"']?(--[a-z][a-z0-9-]*)")
 _LOOKS_YAML = pattern(
-    r"^[ \t]*(?:- +)?[\"']?(?:command|args|entrypoint|containers|spec|services)[\"']?[ \t]*:"
+    r"^[ \t]*(?:- +)?\{?[ ]*[\"']?(?:command|args|entrypoint|containers|spec|services)[\"']?[ \t]*:"
     r"|^[ \t]*- +[\"']?(?:-{1,2}[A-Za-z]|sglang|python3?[\"']?[ \t]*$)"
     r"|^[ \t]*\{?[ \t]*[\"']?[a-z][a-z0-9-]*-[a-z0-9-]+[\"']?[ \t]*:(?:[ \t]|$)",
     re.MULTILINE,

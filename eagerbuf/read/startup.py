@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,8 @@ MAX_LINE = 2**10  # characters of the resolved-values line
 MAX_DIGITS = 15
 MAX_LINES = 256  # resolved-values lines that are looked at
 MAX_CALLS = 16  # of the engine in Python code
-FEWEST_FIELDS = 3  # of a dump that nothing opens
 
+_OPENS = ("ServerArgs(", "server_args")
 _DUMP = pattern(
     breakable("ServerArgs(") + "|" + breakable("server_args") + r"\n?(?:=|[\"']: ?)\n?\{"
 )
@@ -92,7 +92,11 @@ class Startup:
 
 def startup(text: str) -> Startup:
     """What the last start-up in a text shows; a dump marks where one begins."""
-    dumps = list(_dumps(text)) or list(_cut_dumps(text))
+    dumps = (
+        list(_dumps(text, places(text, *_OPENS, "model_path")))
+        or list(_dumps(text, broken_places(text, *_OPENS)))
+        or list(_cut_dumps(text))
+    )
     lines = list(_lines(text))
     notes: list[str] = []
     if len(dumps) > 1:
@@ -113,11 +117,9 @@ def engine_calls(text: str) -> Iterator[dict[str, Any]]:
                 yield values
 
 
-def _dumps(text: str) -> Iterator[Dump]:
+def _dumps(text: str, found: Sequence[int]) -> Iterator[Dump]:
     done = 0
-    intact = places(text, "ServerArgs(", "server_args")
-    found = intact or broken_places(text, "ServerArgs(", "server_args")
-    for place in sorted([*found, *places(text, "model_path")]):
+    for place in found:
         start = _opening(text, place) if place >= done else 0
         if start:
             body, done = record_from(text, start, MAX_DUMP)
@@ -148,14 +150,17 @@ def _cut_dumps(text: str) -> Iterator[Dump]:
         start = _run_start(text, place, done)
         body, done = record_from(text, start, MAX_DUMP)
         done = max(done, place + 1)
-        if (
-            "max_total_num_tokens=" not in body
-            and body.count("=") + body.count(": ") >= FEWEST_FIELDS
-        ):
+        if not _of_a_resolved_line(text, start, body):
             record = RECORD.search(body[:400])
             values = cut_fields(body[record.end() :] if record else body)
             if values:
                 yield Dump(values, False, start)
+
+
+def _of_a_resolved_line(text: str, start: int, body: str) -> bool:
+    """Whether fields of the same names are those of a resolved-values line, or of its rest."""
+    names = ("max_total_num_tokens=", "context_len=")
+    return any(n in body[:MAX_LINE] or n in text[max(0, start - 300) : start] for n in names)
 
 
 def _in_a_call(text: str, place: int) -> bool:

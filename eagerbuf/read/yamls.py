@@ -127,6 +127,7 @@ def _walk(node: Any, depth: int) -> Iterator[Launch]:
     elif isinstance(node, list):
         words = [_word(item) for item in node if not isinstance(item, (dict, list))]
         if len(words) == len(node) and any(names_sizing(word.split(" ")[0]) for word in words):
+            _refuse_folded(words)
             yield from _from_items(words, {}, "")
         else:
             for item in node:
@@ -150,6 +151,7 @@ def _container(node: Mapping[Any, Any]) -> list[Launch]:
             items += [_word(item) for item in value if not isinstance(item, (dict, list))]
         elif isinstance(value, str):
             items += [value] if "\n" in value.strip() else _split(value)
+    _refuse_folded(items)
     env = dict(variables(_environment(node.get("env") or node.get("environment") or [])))
     return _from_items(items, env, str(node.get("image", "")))
 
@@ -158,7 +160,6 @@ def _from_items(
     items: list[str], env: dict[str, str], image: str, *, ours: bool = False
 ) -> list[Launch]:
     """A container's launch: a script among the items, or the items themselves as words."""
-    _refuse_folded(items)
     around = Launch((), False, env, tag_release([image]))
     for item in items:
         if _HOLDS_PROGRAM.search(item) and program_end([item]) is None:

@@ -132,19 +132,18 @@ class Rank:
             running.decode(steps)
 
     def _admit(self, running: Running, riding: int) -> list[int]:
-        room, carried = self.free, self.carried
-        if room is not None and riding:
-            room -= running.growth
-        chunk = self.policy.next_chunk(carried.done) if carried else None
-        slots = self._slots(running)
+        carried, slots = self.carried, self._slots(running)
         if carried is None and slots < 1:
             return []
+        room = self.free
+        if room is not None and riding:
+            room -= running.growth
         return self.policy.admit(
             (request.prompt for request in islice(self.queue, max(0, slots))),
             room,
             carried=carried.rest if carried else 0,
             riding=riding,
-            chunk=chunk,
+            chunk=self.policy.next_chunk(carried.done) if carried else None,
         )
 
     def _slots(self, running: Running) -> int:

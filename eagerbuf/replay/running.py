@@ -23,6 +23,7 @@ class Running:
     def __init__(self, page_size: int, accepted_per_step: int) -> None:
         self.page_size = page_size
         self.accepted = accepted_per_step
+        self._most_growth: int = ceil_align(accepted_per_step, page_size)
         self.steps_left = NEVER  # decode steps until the first request is finished
         self._kv = np.empty(0, np.int64)
         self._left = np.empty(0, np.int64)
@@ -47,8 +48,7 @@ class Running:
     @property
     def growth_at_most(self) -> int:
         """A bound of `growth` that needs no counting."""
-        step: int = ceil_align(self.accepted, self.page_size)
-        return len(self) * step
+        return len(self) * self._most_growth
 
     def join(self, prefilled: Iterable[Request]) -> None:
         """Add requests whose prefill is done: it gave their first output token."""

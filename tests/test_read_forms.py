@@ -220,6 +220,21 @@ def test_a_terminal_that_broke_the_lines(width: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "prose",
+    [
+        "With --pp-size 2 it hangs.",
+        "When I add --pp-size 2 --enable-dynamic-chunking",
+        "Adding --pp-size 2 fails",
+        "curl --data x",
+        "64 GPUs in all",
+    ],
+)
+def test_prose_after_a_command_is_no_part_of_it(prose: str) -> None:
+    long = shell(plainly(ARGV)) + " --host 0.0.0.0"
+    assert sets(read_config(f"{long}\n{prose}\n")) == SETS
+
+
+@pytest.mark.parametrize(
     ("text", "env"),
     [
         ("SGLANG_X=1 {}", {"SGLANG_X": "1"}),
@@ -323,6 +338,10 @@ def test_launches_that_agree_and_launches_that_do_not() -> None:
     assert read_config(same).values["tp_size"] == 8
     with pytest.raises(ValueError, match="2 launch commands that differ in pp_size, tp_size"):
         read_config("sglang serve --tp 8 --pp-size 2\nsglang serve --tp 4\n")
+    modes = "sglang serve --tp 8 --disaggregation-mode {}\n"
+    pair = read_config(modes.format("prefill") + modes.format("decode"))
+    assert pair.values["disable_radix_cache"] is False
+    assert any("prefill and decode" in note for note in pair.notes)
     commented = "# sglang serve --tp 2\nsglang serve --tp 8\n"
     assert read_config(commented).values["tp_size"] == 8
 

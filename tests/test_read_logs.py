@@ -269,6 +269,18 @@ def test_the_last_start_up_counts() -> None:
     assert any("2 start-ups" in note for note in again.notes)
 
 
+def test_nodes_that_print_the_same_are_one_start_up() -> None:
+    text = f"{REPR}\n{LINE}\n{REPR}\n"
+    got = read_config(text, release="0.5.14")
+    assert got.values["max_total_num_tokens"] == 1061980
+
+
+def test_a_kubernetes_list_above_a_log() -> None:
+    listed = "args:\n- --tp-size\n- '4'\n- --pp-size\n- '2'\n\n"
+    got = read_config(listed + LINE, release="0.5.14")
+    assert (got.values["tp_size"], got.values["max_running_requests"]) == (4, 3319)
+
+
 def test_ranks_that_differ_are_remarked_on() -> None:
     got = read_config(LINE + "\n" + LINE.replace("1061980", "1061979"), release="0.5.14")
     assert got.values["max_total_num_tokens"] == 1061979

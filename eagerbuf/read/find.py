@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from eagerbuf.read import flags
@@ -38,8 +39,7 @@ def find_launches(text: str, log: Startup) -> list[Launch]:
 
     With a start-up log in the text there may be none; without one, ValueError if there is none.
     """
-    found = _in_yaml(text) if looks_like_yaml(text) and not log.found else []
-    found = found or launches_in(text)
+    found = (_in_yaml(text, log) if looks_like_yaml(text) else []) or launches_in(text)
     found = [item for item in found if item.named] or found
     found = [item for item in found if item.has_flags] or ([] if log.found else found[:1])
     found = found or [_from_call(values) for values in engine_calls(text)]
@@ -60,10 +60,11 @@ def looks_like_yaml(text: str) -> bool:
     return len(text) <= MAX_YAML and bool(_LOOKS_YAML.search(text))
 
 
-def _in_yaml(text: str) -> list[Launch]:
-    from eagerbuf.read.yamls import in_yaml
+def _in_yaml(text: str, log: Startup) -> list[Launch]:
+    """Launches in YAML; in a text that is a log too, anything but list items is an accident."""
+    from eagerbuf.read.yamls import in_list_items, in_yaml
 
-    return in_yaml(text)
+    return in_list_items(text) if log.found else in_yaml(text)
 
 
 def _from_call(values: Mapping[str, Any]) -> Launch:
@@ -103,16 +104,25 @@ def agreed_flags(
     """
     parsed = [_flags_of(item, release, text) for item in launches] or [Flags({})]
     first = parsed[0]
-    for other in () if log_decides else parsed[1:]:
-        fields = {*first.values, *other.values}
-        differing = [n for n in sorted(fields) if first.values.get(n) != other.values.get(n)]
-        differing += ["the benchmark's batches"] if first.bench != other.bench else []
-        if differing:
-            raise ValueError(
-                f"text: {len(parsed)} launch commands that differ in "
-                f"{shown(', '.join(differing))}; give one of them"
-            )
-    return first
+    differing = {name for other in parsed[1:] for name in _differences(first, other)}
+    if log_decides or not differing:
+        return first
+    if differing == {"disaggregation_mode"}:
+        return replace(
+            first, notes=(*first.notes, "of prefill and decode servers the first counts")
+        )
+    raise ValueError(
+        f"text: {len(parsed)} launch commands that differ in "
+        f"{shown(', '.join(sorted(differing)))}; give one of them"
+    )
+
+
+def _differences(one: Flags, other: Flags) -> Iterator[str]:
+    for name in {*one.values, *other.values}:
+        if one.values.get(name) != other.values.get(name):
+            yield name
+    if one.bench != other.bench:
+        yield "the benchmark's batches"
 
 
 def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
@@ -140,7 +150,7 @@ def _written_config(text: str, name: str) -> list[str] | None:
         closing = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE)
         end = closing.search(text, match.end())
         if end:
-            launches = _in_yaml(text[match.end() : end.start()])
+            launches = _in_yaml(text[match.end() : end.start()], Startup())
             return list(launches[0].argv) if launches else []
     return None
 

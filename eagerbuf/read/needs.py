@@ -5,43 +5,65 @@ from __future__ import annotations
 from eagerbuf.read.settings import Known
 from eagerbuf.releases import find_release
 
+POOL_RULES = (None, "pr28894")  # of a release: rules that look at the KV pool whatever the chunk
+
 
 def needed(name: str, known: Known, release: str | None) -> bool:
     """Whether not knowing `name` leaves something open, given what is known of the others."""
-
-    def is_known(field: str, *values: object) -> bool:
-        held = known[field]
-        return held is not None and held.value in values
-
-    one_rank = is_known("tp_size", 1)
-    no_gather = is_known("moe_a2a_backend", "none") and is_known("moe_dense_tp_size", None)
-    padded = not (is_known("enable_dp_attention", False) and no_gather)
-    aligned = not one_rank and (padded or not is_known("attn_tp_input_scattered", False))
-    dynamic = not is_known("enable_dynamic_chunking", False) and not is_known("pp_size", 1)
-    chunk = known["chunked_prefill_size"]
-    whole = chunk is None or chunk.value <= 0 or not is_known("admits_whole_prompts", False)
-    at = find_release(release)
+    if name in _PADDING:
+        return _padding_needs(name, known)
+    dynamic = not is_known(known, "enable_dynamic_chunking", False)
+    dynamic = dynamic and not is_known(known, "pp_size", 1)
+    chunk, at = known["chunked_prefill_size"], find_release(release)
+    chunked = chunk is not None and chunk.value > 0
+    whole = not chunked or not is_known(known, "admits_whole_prompts", False)
     matters = {
-        "tp_size": aligned or not is_known("attn_cp_size", 1),
-        "pp_size": not is_known("enable_dynamic_chunking", False),
-        "dp_size": not is_known("enable_dp_attention", False),
-        "cp_zigzag": not is_known("attn_cp_size", 1) and padded,
-        "page_size": dynamic,
-        "enable_dp_attention": not one_rank,
-        "moe_a2a_backend": not one_rank
-        and not is_known("enable_dp_attention", True)
-        and (known["moe_dense_tp_size"] is None or is_known("moe_dense_tp_size", None)),
-        "moe_dense_tp_size": not one_rank
-        and not is_known("enable_dp_attention", True)
-        and not (known["moe_a2a_backend"] and not is_known("moe_a2a_backend", "none")),
-        "disable_attn_tp_gather": padded and not one_rank,
-        "attn_tp_input_scattered": not one_rank,
-        "enable_dynamic_chunking": not is_known("pp_size", 1),
+        "pp_size": not is_known(known, "enable_dynamic_chunking", False),
+        "enable_dynamic_chunking": not is_known(known, "pp_size", 1),
         "enable_mixed_chunk": False,
-        "disable_radix_cache": whole,
+        "page_size": dynamic,
         "max_prefill_tokens": whole or dynamic,
-        "max_total_num_tokens": whole or at.sizing_rule in (None, "pr28894"),
+        "disable_radix_cache": whole,
+        "max_total_num_tokens": whole or at.sizing_rule in POOL_RULES,
         "context_len": whole or (dynamic and at.probe_clipped_to_context),
-        "admits_whole_prompts": chunk is None or chunk.value > 0,
+        "admits_whole_prompts": chunked or chunk is None,
     }
     return matters.get(name, True)
+
+
+def is_known(known: Known, name: str, value: object) -> bool:
+    """Whether the field is known to have this value."""
+    held = known[name]
+    return held is not None and held.value == value
+
+
+_PADDING = (
+    "tp_size",
+    "dp_size",
+    "cp_zigzag",
+    "enable_dp_attention",
+    "moe_a2a_backend",
+    "moe_dense_tp_size",
+    "disable_attn_tp_gather",
+    "attn_tp_input_scattered",
+)
+
+
+def _padding_needs(name: str, known: Known) -> bool:
+    """Fields that matter only where batches may be padded for several ranks."""
+    if name != "tp_size" and is_known(known, "tp_size", 1):
+        return False
+    attention = not is_known(known, "enable_dp_attention", False)
+    all_to_all = not is_known(known, "moe_a2a_backend", "none")
+    dense = not is_known(known, "moe_dense_tp_size", None)
+    split = not is_known(known, "attn_cp_size", 1)
+    surely = is_known(known, "enable_dp_attention", True)
+    scattered = not is_known(known, "attn_tp_input_scattered", False)
+    return {
+        "tp_size": attention or all_to_all or dense or split or scattered,
+        "dp_size": attention,
+        "cp_zigzag": split and (attention or all_to_all or dense),
+        "moe_a2a_backend": not surely and (not dense or known["moe_dense_tp_size"] is None),
+        "moe_dense_tp_size": not surely and (not all_to_all or known["moe_a2a_backend"] is None),
+        "disable_attn_tp_gather": attention or all_to_all or dense,
+    }.get(name, True)

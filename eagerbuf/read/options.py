@@ -111,6 +111,7 @@ class Option(NamedTuple):
         return self.field in SIZING
 
 
+@cache
 def version(release: str) -> Version:
     """Sortable form of a release name: "0.5.12.post1" -> (0, 5, 12, 1)."""
     return tuple(int(number) for number in re.findall(r"\d{1,9}", release)[:4])

@@ -19,7 +19,8 @@ from eagerbuf.read.tokens import Word, command_words
 
 MAX_DEPTH = 4  # scripts inside scripts
 MAX_LAUNCHES = 64
-MAX_MENTIONS = 1024  # of a program's name that are looked at
+MAX_COMMANDS = 512  # that are looked at
+MAX_LIST = 2**17  # characters of one list
 LOOK_BACK = 2**14  # characters before a program's name that may belong to its command
 
 _NAMES = ("launch_server", "one_batch", "bench_offline_throughput", "sglang")
@@ -30,6 +31,7 @@ _PROGRAM = pattern(
 _AFTER_MENTION = pattern(r"(?:\.py)?[\"']?(?:, line|:\d)|\.(?!py\b)\w|\(|'? is still supported")
 _BEFORE_MENTION = pattern(r"Warning: |^\s*(?:Example: |import |from )")
 _SHELL_C = pattern(r"\b(?:ba|z|da|k)?sh[ \t]+(?:-[\w-]+[ \t]+){0,4}?-\w*c[ \t\\\n]+[\"']")
+_SIGN = pattern(r"[ \t]*(?:#+|[>$%]|>>>)[ \t]*(?=[^\s#])")
 _LIST_ENDS = pattern(r"(?:\.py)?[\"']\s*[,\])]")
 _MORE_LIST = pattern(r"[\s,;]*[\"']?(?:args|cmd|CMD)[\"']?\s*[:=]?\s*(?=\[)")
 _ITEM = pattern(
@@ -37,7 +39,6 @@ _ITEM = pattern(
     |(?P<open>[\[({])|(?P<close>[\])}])|(?P<bare>[^\s,\[\](){}'"#\\]+)|\\.|.""",
     re.DOTALL | re.VERBOSE,
 )
-MAX_LIST = 2**17  # characters of one list
 
 
 def launches_in(text: str, depth: int = 0) -> list[Launch]:
@@ -48,11 +49,12 @@ def launches_in(text: str, depth: int = 0) -> list[Launch]:
     """
     live: list[Launch] = []
     commented: list[Launch] = []
-    done = 0
-    for place in places(text, *_NAMES)[:MAX_MENTIONS] if depth <= MAX_DEPTH else ():
-        match = _PROGRAM.match(text, place) if place >= done else None
+    done = looked = 0
+    for place in places(text, *_NAMES) if depth <= MAX_DEPTH else ():
+        match = _PROGRAM.match(text, place) if place >= done and looked < MAX_COMMANDS else None
         if match is None or _mentioned_only(text, match):
             continue
+        looked += 1
         found, done = _launches_at(text, match, depth)
         (commented if _commented(text, place) else live).extend(found)
         if len(live) > MAX_LAUNCHES:
@@ -130,7 +132,7 @@ def _inside_backquotes(text: str, start: int, match: re.Match[str]) -> tuple[int
 
 def _after_comment_sign(text: str, line: int, place: int) -> int:
     """Behind the "#" or prompt that the line begins with, if it does."""
-    sign = re.compile(r"[ \t]*(?:#+|[>$%]|>>>)[ \t]*(?=[^\s#])").match(text, line, place)
+    sign = _SIGN.match(text, line, place)
     return sign.end() if sign else 0
 
 

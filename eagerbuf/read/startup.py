@@ -99,7 +99,7 @@ def startup(text: str) -> Startup:
     )
     lines = list(_lines(text))
     notes: list[str] = []
-    if len(dumps) > 1:
+    if any(dump.values != dumps[-1].values for dump in dumps):
         notes.append(f"{len(dumps)} start-ups in the log: the last one counts")
         lines = [line for line in lines if line.place > dumps[-1].place]
     if any(line.values != lines[-1].values for line in lines):

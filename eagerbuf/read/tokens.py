@@ -46,7 +46,7 @@ _STARTS_COMMAND = pattern(
     r"[$>|\[(]|[A-Z_][A-Z0-9_]*=|(?:[\w./-]*/)?(?:python[\d.]*|docker|podman|sglang|export|env|sudo"
     r"|nohup|curl|wget|echo|bash|sh|cd|ssh|srun|ray|torchrun|mpirun|vllm|pip|uv|git|kubectl|helm)\b"
 )
-_LONG_FLAG = pattern(r"(?:^|\s)(--[a-z][a-z0-9-]*)")
+_STRING = pattern(r"'[^']*'|\"[^\"]*\"")
 FULL_LINE = 60  # a line at least this long may have been broken by a terminal
 
 
@@ -71,6 +71,21 @@ def _unquoted(match: re.Match[str]) -> str:
     return match[0] if match["char"] is None else match["char"]
 
 
+def _flags_and_values(words: list[str]) -> bool:
+    """Whether words are the rest of a value, then flags and their values, and no prose."""
+    runs: list[list[str]] = [[]]
+    for word in words:
+        if not word.startswith("--"):
+            runs[-1].append(word)
+        elif begins_option(word.partition("=")[0]):
+            runs.append([])
+        else:
+            return False
+    rest, *values = runs
+    alone = all(len(run) <= 1 or all(word.isdigit() for word in run) for run in values)
+    return bool(values) and len(rest) <= 2 and alone
+
+
 def command_words(text: str, start: int) -> tuple[list[Word], int]:
     """The words of the command that begins at `start`, and where it ends in `text`.
 
@@ -82,11 +97,11 @@ def command_words(text: str, start: int) -> tuple[list[Word], int]:
 
 
 class _Reader:
-    """One command being read; `shift` is what a repaired line break has taken out so far."""
+    """One command being read; a repaired line break shifts what follows it."""
 
     def __init__(self, text: str, offset: int) -> None:
         self.text = text
-        self.offset = offset
+        self.offset = offset  # of `text` in the whole text
         self.words: list[Word] = []
         self.pos = 0
         self.skip_next = False
@@ -172,11 +187,11 @@ class _Reader:
         """Whether a terminal broke the line before `newline`, so that `line` goes on with it."""
         if not line.strip() or line[0] == "#" or _STARTS_COMMAND.match(line.lstrip()):
             return False
-        full = newline - (self.text.rfind("\n", 0, newline) + 1) >= FULL_LINE
-        if full and line.strip().isdigit() and self.words[-1].text[-1:].isdigit():
+        if newline - (self.text.rfind("\n", 0, newline) + 1) < FULL_LINE:
+            return False
+        if line.strip().isdigit() and self.words[-1].text[-1:].isdigit():
             return True
-        flags = _LONG_FLAG.findall(line)
-        return bool(flags) and all(map(begins_option, flags))
+        return _flags_and_values(_STRING.sub("x", line).split())
 
     def rejoin(self, cut: int, resume: int) -> bool:
         """Take the break between `cut` and `resume` out, reading the word before it again."""

@@ -81,7 +81,7 @@ def in_yaml(text: str) -> list[Launch]:
             found += list(_walk(document, MAX_DEPTH)) or _config_file(document)
     except _Misread:
         found = []
-    return found or _dashed_items(text)
+    return found or in_list_items(text)
 
 
 class _Misread(Exception):
@@ -202,7 +202,7 @@ def _environment(env: Any) -> Iterator[str]:
                 yield entry
 
 
-def _dashed_items(text: str) -> list[Launch]:
+def in_list_items(text: str) -> list[Launch]:
     """Runs of list items in text that is no valid YAML (templates, bad indentation, prose)."""
     runs: list[list[str]] = [[]]
     for line in text.split("\n"):

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import faulthandler
-import json
 import os
 import signal
 import sys
-import time
-import traceback
 from collections.abc import Sequence
-from dataclasses import asdict, fields
-from typing import Any
+from dataclasses import asdict
+from functools import partial
 
-from eagerbuf.hang.guard import die_with_parent, exit_with_stdin
-from eagerbuf.hang.journal import START, Journal, to_descriptor
+from eagerbuf.hang.guard import die_with_parent
+from eagerbuf.hang.journal import START, Journal
+from eagerbuf.hang.launched import launched_rank, live
+from eagerbuf.hang.options import options_parser
 from eagerbuf.hang.place import Place
-from eagerbuf.hang.settings import DEVICES, LEAST_RANKS, MOST_RANKS, ON_FAILURE, Settings
-from eagerbuf.hang.watch import LOST_PEER
-from eagerbuf.sizing import RULES
-
-_HELP = {
-    "ranks": f"{LEAST_RANKS} to {MOST_RANKS}; torchrun's number counts where it starts the ranks",
-    "rule": f"how the buffers are sized: {', '.join(RULES)}",
-    "on_failure": f"what a failing profile does: {', '.join(ON_FAILURE)}",
-    "chunk": "chunked_prefill_size in tokens",
-    "device": ", ".join(DEVICES),
-    "stall_s": "seconds without any progress that make a hang",
-    "limit_s": "seconds after which the run is over",
-}
+from eagerbuf.hang.settings import Settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,19 +32,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "RANK" not in os.environ:
         return _whole_run(settings, as_json)
     if "EAGERBUF_LAUNCHED" in os.environ:
-        _launched_rank(settings, json.loads(os.environ["EAGERBUF_LAUNCHED"]))
+        launched_rank(partial(_run, settings))
     else:
         _torchrun_rank(settings, as_json)
     return 1
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m eagerbuf.hang", description=__doc__)
-    for field in fields(Settings):
-        flag = f"--{field.name.replace('_', '-')}"
-        parser.add_argument(
-            flag, type=type(field.default), default=field.default, help=_HELP[field.name]
-        )
+    parser = options_parser("python -m eagerbuf.hang", __doc__)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     return parser
 
@@ -72,20 +53,6 @@ def _whole_run(settings: Settings, as_json: bool) -> int:
     return 0 if report.outcome == "completed" else 1
 
 
-def _launched_rank(settings: Settings, launched: dict[str, Any]) -> None:
-    """A rank of `run_hang`: guarded first, as everything after takes time."""
-    die_with_parent(launched["parent"])
-    status = [1]
-    exit_with_stdin(status)
-    stack = os.fdopen(launched["stack"], "wb", buffering=0)
-    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
-    journal = Journal(to_descriptor(launched["journal"]), launched["start"])
-    journal.step(START)
-    _run(settings, journal, launched.get("listen"))
-    status[0] = 0
-    _sleep_until_ended()
-
-
 def _torchrun_rank(settings: Settings, as_json: bool) -> None:
     """A rank under torchrun: it ends with its parent, at Ctrl-C, or by its own verdict."""
     from eagerbuf.hang.peers import Peer
@@ -95,25 +62,13 @@ def _torchrun_rank(settings: Settings, as_json: bool) -> None:
     peer = Peer(settings, Place.from_environment(), as_json)
     peer.journal.step(START)
     peer.watch()
-    _run(settings, peer.journal, None)
-    _sleep_until_ended()
+    live(partial(_run, settings, peer.journal, None), peer.journal)
 
 
 def _run(settings: Settings, journal: Journal, listen: int | None) -> None:
     from eagerbuf.hang.rank import run_rank
 
-    try:
-        run_rank(settings, Place.from_environment(), journal, listen)
-    except Exception:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(LOST_PEER if journal.waits else 1)
-
-
-def _sleep_until_ended() -> None:
-    """Torch's own end takes seconds and an early one disturbs the others: wait to be released."""
-    while True:
-        time.sleep(60)
+    run_rank(settings, Place.from_environment(), journal, listen)
 
 
 if __name__ == "__main__":

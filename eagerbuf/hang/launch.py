@@ -47,7 +47,15 @@ def run_hang(
     """
     settings = Settings(ranks, rule, on_failure, chunk, device, stall_s, limit_s)
     _check_cuda(settings.device)
-    company = Company(settings)
+    return run_ranks(settings, rank_command(settings))
+
+
+def run_ranks(settings: Settings, command: Sequence[str]) -> HangReport:
+    """Start `command` once a rank, watch the ranks, end them all.
+
+    The command is a rank's whole life; what it owes its launcher is in `eagerbuf.hang.launched`.
+    """
+    company = Company(settings, command)
     try:
         company.start()
         outcome = company.watch()
@@ -98,8 +106,9 @@ class Member:
 class Company:
     """All ranks of one run. Their files have no names, so that nothing is left on the disk."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, command: Sequence[str]) -> None:
         self.settings = settings
+        self.command = command
         self.zero = time.monotonic()
         self.members: list[Member] = []
         self.sightings = [Sighting(rank) for rank in range(settings.ranks)]
@@ -122,7 +131,7 @@ class Company:
         if rank == 0:
             passed["listen"] = meeting.fileno()
         process = subprocess.Popen(
-            rank_command(self.settings),
+            self.command,
             env=self._environment(rank, meeting.getsockname()[1], passed),
             pass_fds=tuple(passed.values()),
             stdin=subprocess.PIPE,

@@ -36,13 +36,14 @@ class Rank:
         `received` are the hidden states of the stage before; the first stage embeds token ids.
         RuntimeError if the chunk does not fit the buffers.
         """
-        views = self.buffers.load(_batch(num_tokens, history))
+        views = self.buffers.load(one_request(num_tokens, history))
         if received is None:
             received = self.stage.embed(views["input_ids"], views["positions"])
         return self.stage.forward(received.to(self.groups.device))
 
 
-def _batch(num_tokens: int, history: int) -> dict[str, torch.Tensor]:
+def one_request(num_tokens: int, history: int) -> dict[str, torch.Tensor]:
+    """A batch of one request's next `num_tokens` tokens, a tensor for each static slot."""
     positions = torch.arange(history, history + num_tokens)
     length = torch.tensor([history + num_tokens])
     return {

@@ -49,8 +49,11 @@ class HangReport:
 
     @property
     def where(self) -> dict[str, Any]:
-        """Device, backend of the pipeline group, torch version and buffer bytes of rank 0."""
-        names = ("device", "backend", "torch", "buffer_nbytes")
+        """Device, backend of the pipeline group, torch version and buffer bytes of rank 0.
+
+        And `program`, where the ranks ran another one than this package's own.
+        """
+        names = ("device", "backend", "torch", "buffer_nbytes", "program")
         found = {name: self.sightings[0].notes(name) for name in names}
         return {name: values[0] for name, values in found.items() if values}
 
@@ -72,8 +75,9 @@ class HangReport:
         """What ran and where, in one line."""
         asked, where = self.settings, self.where
         device, backend = where.get("device", asked.device), where.get("backend", "no group yet")
+        program = f"{where['program']}: " if "program" in where else ""
         return (
-            f"{asked.ranks} ranks, rank 0 on {device}, pipeline group on {backend}, "
+            f"{program}{asked.ranks} ranks, rank 0 on {device}, pipeline group on {backend}, "
             f"torch {where.get('torch', 'not loaded')}; rule {asked.rule}, chunk {asked.chunk} "
             f"tokens, a failing profile is {_DONE_WITH[asked.on_failure]}"
         )

@@ -411,6 +411,36 @@ def test_names_in_a_python_list_are_not_known() -> None:
     assert len(got.notes) == 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PS C:\\> sglang serve --tp 8",
+        "C:\\Users\\me>python -m sglang.launch_server --tp 8",
+        "sglang serve \\  # first\n  --tp 8 \\  # the ranks\n",
+        "sglang serve # \\\n  --tp 8 # \\\n",
+        "sglang serve --tp 8; echo done --tp 3",
+        "sglang serve --tp 8 && sleep 3 || exit --tp 3",
+        "  sglang   serve\t--tp\t8  ",
+        "sglang serve --tp\\\n8",
+        "'sglang' 'serve' \"--tp\" '8'",
+        "/opt/venv/bin/sglang serve --tp=8 <input >output",
+        "time numactl -N 0 python3 -u -m sglang.launch_server --tp 8",
+        "python3 -m sglang.launch_server --dist-init-addr <MASTER NODE IP>:5000 --tp 8",
+        "python3 -m sglang.launch_server --node-rank $(hostname | tr -d a-z) --tp 8",
+        "python3 -m sglang_router.launch_server --router-policy random --tp 8",
+    ],
+)
+def test_more_ways_to_write_a_command(text: str) -> None:
+    assert sets(read_config(text)) == {"tp_size": 8}
+
+
+def test_a_reading_shows_what_was_set_and_what_is_unknown() -> None:
+    html = read_config("sglang serve --tp 8 --chunked-prefill-size $C")._repr_html_()
+    assert "tp_size" in html
+    assert "unknown" in html
+    assert "pp_size" not in html
+
+
 @pytest.mark.parametrize("text", ["hello world", "--foo --bar", "- a\n- b\n", "{}", "a: b"])
 def test_text_without_a_launch_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no SGLang launch command"):

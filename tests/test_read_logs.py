@@ -222,7 +222,7 @@ def test_a_resolved_line_cut_at_either_end() -> None:
     ],
 )
 def test_chunking_off_and_versions_that_do_not_show_it(line: str, chunk: int | None) -> None:
-    got = read_config("[gpu=0] " + line, release="0.5.14")
+    got = read_config("[gpu=0] " + line, release="0.5.14", gpu_mem_gib=80)
     assert got.values["chunked_prefill_size"] == chunk
     assert got.values["max_total_num_tokens"] == 9
 

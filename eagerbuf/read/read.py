@@ -103,10 +103,10 @@ def _log_values(log: Startup, text: str) -> dict[str, Value]:
 
 def _forget_what_tags_contradict(known: Known, log: Startup, text: str) -> None:
     """With the resolved line alone, rank tags and batch lines tell which defaults are wrong."""
-    doubtful = [
-        n for tag, names in _TAG_SHOWS.items() if log.line and tag in log.line.tags for n in names
-    ]
+    tags = log.line.tags if log.line else frozenset()
+    doubtful = [name for tag in tags for name in _TAG_SHOWS.get(tag, ())]
     doubtful += ["num_tokens_per_bs"] if _SPECULATES in text else []
+    doubtful.append("chunked_prefill_size")  # where the line lacks it, a flag may have set it
     for name in doubtful:
         held = known[name]
         if held is not None and held.source == "default":

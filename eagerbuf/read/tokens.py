@@ -200,7 +200,9 @@ class _Reader:
             self.pos = cut
             return False
         last = self.words[-1]
-        whole = last.end - self.offset == cut and not is_option(last.text)
+        joined = last.text + re.split(r"[\s=]", self.text[resume : resume + 200], maxsplit=1)[0]
+        flag = is_option(last.text) or (begins_option(last.text) and not begins_option(joined))
+        whole = last.end - self.offset == cut and not flag
         if whole:
             self.words.pop()
             self.pos = last.start - self.offset

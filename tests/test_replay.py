@@ -90,6 +90,11 @@ def test_a_micro_batch_admits_what_it_is_told_to():
     assert batches(one) == [(P, 16, 4), (D, 4, 4)]
 
 
+def test_a_half_done_request_counts_for_its_micro_batch():
+    frame = replay(requests((10, 1), (3, 1)), EngineConfig(8, 4), pp_max_micro_batch_size=1)
+    assert batches(frame) == [(P, 8, 1), (P, 2, 1), (P, 3, 1)]
+
+
 def test_running_requests_are_bounded():
     frame = replay(requests(*[(4, 3)] * 3), EngineConfig(100, 2))
     assert batches(frame) == [(P, 8, 2), (D, 2, 2), (D, 2, 2), (P, 4, 1), (D, 1, 1), (D, 1, 1)]
@@ -209,6 +214,20 @@ def test_pages_of_the_pool_are_whole():
     alone = [(D, 1, 1)] * 4
     assert batches(frame) == [(P, 23, 2), *[(D, 2, 2)] * 4, *alone, (P, 16, 1), *alone[:3]]
     assert frame.attrs["retracted"] == 1
+
+
+def test_a_half_done_request_may_fill_its_own_page():
+    # one page is the whole pool, and the first chunk holds it
+    config = EngineConfig(3, 4, max_total_num_tokens=16, page_size=16, disable_radix_cache=True)
+    frame = replay(requests((7, 2)), config, ignore_eos=True)
+    assert batches(frame) == [(P, 3, 1), (P, 3, 1), (P, 1, 1), (D, 1, 1)]
+
+
+def test_a_broken_page_of_the_pool_is_of_no_use():
+    config = EngineConfig(64, 4, max_total_num_tokens=35, page_size=4)
+    frame = replay(requests((28, 1), (27, 1)), config)  # 28 + 4 is under 35, but not under 32
+    assert batches(frame) == [(P, 27, 1)]
+    assert frame.attrs["never_fits"] == 1
 
 
 def test_riding_requests_come_before_a_new_one_in_the_pool():

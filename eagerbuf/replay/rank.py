@@ -52,7 +52,7 @@ class Rank:
         # Micro-batches that cannot admit the head of the queue: true until something is freed or
         # another head comes up, since until then a rank only fills.
         self.blocked = [False] * policy.micro_batches
-        self._spare = 0  # tokens of the pool surely free: spares counting them at every step
+        self._spare = 0  # tokens of the pool, at most those free: spares counting at every step
         self.finished = self.retracted = self.aborted = 0
 
     @property
@@ -85,9 +85,10 @@ class Rank:
             self.blocked[turn] = True
             return None
         self._unblock()
-        self._spare = 0
+        self._spare -= sum(ceil_align(tokens, running.page_size) for tokens in taken)
         done = list(self._take(taken))
         if riding:
+            self._spare -= running.growth_at_most
             self.finished += running.decode()
         running.join(done)
         self.finished += sum(request.output == 1 for request in done)
@@ -115,36 +116,56 @@ class Rank:
 
         None where nothing runs.
         """
-        steps = min(running.steps_left for running in self.running)
         requests = sum(map(len, self.running))
         if not requests:
             return None
-        free = self.free
-        if free is None:
-            return steps - 1
-        pages = self.policy.config.page_size - 1  # a request may start a page early
-        return min(steps - 1, (free // requests - pages) // self.policy.accepted_per_step)
+        steps = min(running.steps_left for running in self.running) - 1
+        if self.policy.pool is None:
+            return steps
+        free = self._surely_free(self._growth_at_most(steps))
+        pages = self.policy.config.page_size - 1
+        return min(steps, (free // requests - pages) // self.policy.accepted_per_step)
 
     def advance(self, steps: int) -> None:
         """Decode all micro-batches so many steps, at most `steps_unchanged`."""
-        self._spare = 0
+        self._spare -= self._growth_at_most(steps)
         for running in self.running:
             running.decode(steps)
+
+    def _growth_at_most(self, steps: int) -> int:
+        """Tokens of the pool that so many steps of all micro-batches can take, in whole pages."""
+        pages = self.policy.config.page_size - 1  # a request may start a page early
+        return sum(map(len, self.running)) * (steps * self.policy.accepted_per_step + pages)
+
+    def _surely_free(self, wanted: int) -> int:
+        """Tokens of the pool that are free: a bound, counted anew only if it is under `wanted`."""
+        if self._spare < wanted:
+            self._spare = self.free or 0
+        return self._spare
 
     def _admit(self, running: Running, riding: int) -> list[int]:
         carried, slots = self.carried, self._slots(running)
         if carried is None and slots < 1:
             return []
-        room = self.free
-        if room is not None and riding:
-            room -= running.growth
         return self.policy.admit(
             (request.prompt for request in islice(self.queue, max(0, slots))),
-            room,
+            self._room(running if riding else None),
             carried=carried.rest if carried else 0,
             riding=riding,
             chunk=self.policy.next_chunk(carried.done) if carried else None,
         )
+
+    def _room(self, riding: Running | None) -> int | None:
+        """Tokens of the pool that a prefill may take, those that `riding` requests need left out.
+
+        The half-done request may fill its last page, else it could wait for a page for ever.
+        """
+        free = self.free
+        if free is None:
+            return None
+        if self.carried is not None:
+            free += -self.carried.done % self.policy.config.page_size
+        return free if riding is None else free - riding.growth
 
     def _slots(self, running: Running) -> int:
         """Requests that may join: of the micro-batch's share and of the rank's request pool.
@@ -173,10 +194,9 @@ class Rank:
         """See that the pool has room for one more decode step of `running`."""
         if self.policy.pool is None:
             return
-        if self._spare < running.growth_at_most:
+        if self._surely_free(running.growth_at_most) < running.growth_at_most:
             while len(running) and running.growth > (self.free or 0):
                 self._retract(running)
-            self._spare = self.free or 0
         self._spare -= running.growth_at_most
 
     def _retract(self, running: Running) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagerbuf.config import FIELDS, EngineConfig
 from eagerbuf.facts import Bound, Deployment, describe
-from eagerbuf.findings import Case, Finding, broadcasts, find
+from eagerbuf.findings import Case, Finding, common, find, profile
 from eagerbuf.releases import Release, find_release, releases
 from eagerbuf.shapes import Shape
 from eagerbuf.sizing import RULES, Rule
@@ -113,8 +113,7 @@ def check(config_or_reading: EngineConfig | Reading, release: str | None = None)
     """
     named = release or getattr(config_or_reading, "release", None)
     deployment = describe(config_or_reading, find_release(named))
-    shapes = deployment.shapes()
-    rules = {name: _hold(deployment, rule, shapes) for name, rule in RULES.items()}
+    rules = {name: _hold(deployment, rule) for name, rule in RULES.items()}
     asked = deployment.release
     top = rules[asked.sizing_rule] if asked.sizing_rule else None
     return Report(
@@ -124,69 +123,63 @@ def check(config_or_reading: EngineConfig | Reading, release: str | None = None)
         release=asked.release,
         rule=asked.sizing_rule,
         verdict=top.verdict if top else NOT_APPLICABLE,
-        findings=top.findings if top else (_no_runner(asked),),
-        shapes=tuple(shapes),
+        findings=top.findings if top else (_no_runner(asked), *_start_up(deployment)),
+        shapes=tuple(deployment.shapes()),
         rules=rules,
         affected=_affected(config_or_reading),
     )
 
 
-def _hold(deployment: Deployment, rule: Rule, shapes: list[Shape]) -> RuleReport:
-    """Findings for what is known; a verdict only if no unknown flag could change it."""
-    case = _case(deployment, rule, shapes)
-    verdicts = {_verdict(case)}
-    for variant in deployment.variants()[1:]:
-        verdicts.add(_verdict(_case(variant, rule, variant.shapes())))
-    verdict = verdicts.pop() if len(verdicts) == 1 else UNKNOWN
-    return RuleReport(rule.name, case.bound, verdict, tuple(find(case)))
+def _hold(deployment: Deployment, rule: Rule) -> RuleReport:
+    cases = _cases(deployment, rule)
+    findings = common([list(find(case)) for case in cases])
+    return RuleReport(
+        rule.name, deployment.bound(rule), _verdict(deployment, cases), tuple(findings)
+    )
 
 
-def _case(deployment: Deployment, rule: Rule, shapes: list[Shape]) -> Case:
-    broadcast = broadcasts(rule, deployment.release)
-    return Case(deployment, rule, deployment.bound(rule), shapes, broadcast)
+def _cases(deployment: Deployment, rule: Rule) -> list[Case]:
+    return [
+        Case(config, deployment.release, rule, deployment.copies, deployment.bench)
+        for config in deployment.completions
+    ]
 
 
-def _verdict(case: Case) -> str:
-    if case.too_many_tokens() or case.too_many_requests() or case.bench_overflow():
+def _verdict(deployment: Deployment, cases: list[Case]) -> str:
+    """The verdict that every completion shares, else unknown."""
+    verdicts = {_judge(case) for case in cases}
+    return verdicts.pop() if len(verdicts) == 1 and not deployment.too_open else UNKNOWN
+
+
+def _judge(case: Case) -> str:
+    if case.overflows():
         return OVERFLOWS
     if case.profile_certain_to_fail() and not case.broadcast:
         return HANGS
-    return FITS if _certain_to_fit(case) else UNKNOWN
-
-
-def _certain_to_fit(case: Case) -> bool:
-    deployment, bound = case.deployment, case.bound
-    if not deployment.copies:
-        return True
-    if bound.max_bs is None and not deployment.covers_requests(case.rule):
-        return False
-    if any(batch * length > bound.max_num_tokens for batch, length in deployment.bench):
-        return False
-    for shape in case.shapes:
-        if shape.copied and shape.in_scheduler:
-            most = deployment.most_tokens(shape, case.rule, bound)
-            if most is None or most > bound.max_num_tokens:
-                return False
-    return True
+    return FITS if case.fits() else UNKNOWN
 
 
 def _effective(deployment: Deployment) -> dict[str, Any]:
     shown = {name: deployment.values[name] for name in FIELDS}
-    known = deployment.known
-    layout = {"tp_size", "dp_size", "attn_cp_size", "enable_dp_attention"} & deployment.unknown
-    shown["attn_tp_size"] = None if layout else known.attn_tp_size
-    shown["cp_align_size"] = (
-        None if {"attn_cp_size", "cp_zigzag"} & deployment.unknown else known.cp_align_size
-    )
+    for name in ("attn_tp_size", "cp_align_size"):
+        found = {getattr(config, name) for config in deployment.completions}
+        shown[name] = found.pop() if len(found) == 1 else None
     return {name: None if name in deployment.unknown else value for name, value in shown.items()}
 
 
 def _needed(deployment: Deployment, top: RuleReport | None) -> tuple[str, ...]:
     """The unknown fields that matter: all but a pool or context that would change nothing."""
     needed = set(deployment.unknown) - {"max_total_num_tokens", "context_len"}
-    if top is not None and top.verdict == UNKNOWN and deployment.known.max_total_num_tokens is None:
-        needed.add("max_total_num_tokens")
+    if top is not None and top.verdict == UNKNOWN:
+        pool = deployment.unknown & {"max_total_num_tokens"}
+        needed |= pool or set(deployment.open_fields)  # the context tells nothing without a pool
     return tuple(name for name in FIELDS if name in needed)
+
+
+def _start_up(deployment: Deployment) -> list[Finding]:
+    """The profile's findings for a release without static buffers: it can hang all the same."""
+    cases = _cases(deployment, RULES["tight"])
+    return common([list(profile(case)) for case in cases])
 
 
 def _no_runner(release: Release) -> Finding:
@@ -201,12 +194,20 @@ def _no_runner(release: Release) -> Finding:
 
 def _affected(source: EngineConfig | Reading) -> str:
     """The verdict of every release with an eager runner, equal neighbours put together."""
+    known: dict[tuple[Any, ...], str] = {}
     runs: list[tuple[str, str, str]] = []
     for release in releases():
         if release.sizing_rule is None or not release.numbered:
             continue
-        deployment = describe(source, release)
-        verdict = _hold(deployment, RULES[release.sizing_rule], deployment.shapes()).verdict
+        traits = (
+            release.sizing_rule,
+            release.profile_failure_broadcast,
+            release.probe_clipped_to_context,
+        )
+        if traits not in known:
+            deployment = describe(source, release)
+            known[traits] = _verdict(deployment, _cases(deployment, RULES[release.sizing_rule]))
+        verdict = known[traits]
         if runs and runs[-1][2] == verdict:
             runs[-1] = (runs[-1][0], release.release, verdict)
         else:

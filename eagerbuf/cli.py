@@ -21,13 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 fits or not applicable, 1 overflows or hangs, 2 unreadable, 3 unknown."""
     options = _parser().parse_args(arguments)
     try:
-        return _check(options)
+        status, text = _check(options)
     except ValueError as error:
-        print(f"eagerbuf: {error}", file=sys.stderr)
+        _write(sys.stderr, f"eagerbuf: {error}")
         return UNREADABLE
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return UNREADABLE
+    return status if _write(sys.stdout, text) else UNREADABLE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,7 +60,27 @@ def _add_field(group: Any, name: str) -> None:
         group.add_argument(flag, type=kind, metavar="NAME" if kind is str else "N")
 
 
-def _check(options: argparse.Namespace) -> int:
+def _write(stream: IO[str] | None, text: str) -> bool:
+    """Write a text whole; a reader that has gone is no failure, a full or closed stream is."""
+    if stream is None:
+        return False
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    printable = text.encode(encoding, errors="backslashreplace").decode(encoding)
+    try:
+        stream.write(printable + "\n")
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if stream is not sys.stderr:
+            _write(sys.stderr, f"eagerbuf: cannot write the report: {error.strerror}")
+        return False
+    return True
+
+
+def _check(options: argparse.Namespace) -> tuple[int, str]:
+    """The exit status, and the report as text."""
     from eagerbuf.check import check
     from eagerbuf.read import read_config
     from eagerbuf.report import render
@@ -71,13 +89,13 @@ def _check(options: argparse.Namespace) -> int:
     fields = {n: v for n in FIELDS if (v := getattr(options, n)) is not None}
     reading = read_config(text, release=options.release, gpu_mem_gib=options.gpu_mem_gib, **fields)
     report = check(reading, release=options.release)
+    status = EXIT[report.verdict]
     if options.json:
-        print(json.dumps(report.to_dict(), indent=2))
-    else:
-        seen = _observed(text, report)
-        colored = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        print(render(report, reading, seen, explain=options.explain, colored=colored))
-    return EXIT[report.verdict]
+        return status, json.dumps(report.to_dict(), indent=2)
+    seen = _observed(text, report)
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    colored = terminal and "NO_COLOR" not in os.environ
+    return status, render(report, reading, seen, explain=options.explain, colored=colored)
 
 
 def _observed(text: str, report: Any) -> list[Any]:
@@ -96,6 +114,8 @@ def _text(options: argparse.Namespace) -> str:
     if options.command is not None:
         return str(options.command)
     if options.file == "-":
+        if sys.stdin is None:
+            raise ValueError("standard input is closed; give a file or --command")
         return _decoded(sys.stdin.buffer, "standard input")
     try:
         with Path(options.file).open("rb") as file:

@@ -13,6 +13,8 @@ def is_column(value: Any) -> bool:
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
     """`yes` where the condition holds, else `no`; element by element if any of them is a column."""
+    if type(yes) is int is type(no) and type(condition) is bool:  # the usual case, made quick
+        return yes if condition else no
     if is_column(condition) or is_column(yes) or is_column(no):
         import numpy as np
 

@@ -1,28 +1,38 @@
-"""What is known of a deployment: buffers as lower bounds and shapes, with unknown fields."""
+"""What is known of a deployment, and the completions that what is unknown leaves open."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
+from math import prod
 from typing import Any
 
-from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, OPTIONAL, Columns, EngineConfig, given
+from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, Columns, EngineConfig, given
 from eagerbuf.releases import Release
 from eagerbuf.shapes import Shape, worst_shapes
 from eagerbuf.sizing import BufferSize, Rule
 
-# the fields that decide each producer's tokens (the pool, where it matters, is None already)
-TOKENS_NEED = {
-    "prefill": ("chunked_prefill_size",),
-    "profiler_probe": ("chunked_prefill_size",),
-    "dynamic_chunk": ("chunked_prefill_size", "page_size"),
-    "decode": ("max_running_requests", "num_tokens_per_bs"),
-    "autotune_dummy": ("max_running_requests", "num_tokens_per_bs"),
-    "autotune_extend": ("chunked_prefill_size",),
-}
-PADDING_NEEDS = ("tp_size", "dp_size", "attn_cp_size", "cp_zigzag")
 NO_COPY = "SGLANG_EAGER_INPUT_NO_COPY"
+MANY = 256  # completions; with more left open nothing is decided
+EVEN, ODD = 107_520, 1_075_201  # 2^10 * 105, which usual alignments divide; the same x 10, + 1
+# values that stand for all others of an unknown field: the least, and large ones of both kinds
+CANDIDATES: Mapping[str, tuple[Any, ...]] = {
+    "chunked_prefill_size": (1, 8193, EVEN, ODD),
+    "max_running_requests": (1, 1025, EVEN, ODD),
+    "max_prefill_tokens": (0, 16384, ODD),
+    "context_len": (2, 64 * ODD),
+    "page_size": (1, 256),
+    "pp_size": (1, 2),
+    "dp_size": (1, 2, 4, 8),
+    "attn_cp_size": (1, 2, 4, 8),
+    "moe_a2a_backend": ("none", "deepep"),
+    "moe_dense_tp_size": (None, 1),
+    "num_tokens_per_bs": (1, 2, 8, 840),
+    **dict.fromkeys(FLAGS, (False, True)),
+}
+TP_FACTORS = (1, 3, 8, 12)  # times the attention DP and CP ranks
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,14 @@ class Bound:
         return BufferSize(self.max_bs or 0, self.max_num_tokens).nbytes
 
 
+def capacity(config: EngineConfig, rule: Rule) -> Bound:
+    """Capacity of a known configuration; the KV pool may be unknown and then counts as 0."""
+    at_least = config.max_total_num_tokens is None and bool(rule.needs_pool(config))
+    values = Columns(**{name: given(getattr(config, name)) for name in FIELDS})
+    tokens = max(0, int(rule.max_num_tokens(values)))
+    return Bound(int(rule.max_bs(values)), tokens, at_least)
+
+
 @dataclass(frozen=True)
 class Deployment:
     """Effective values, which of them are unknown, where each came from, and the release asked."""
@@ -51,94 +69,118 @@ class Deployment:
     bench: tuple[tuple[int, int], ...] = ()
 
     @cached_property
-    def known(self) -> EngineConfig:
-        """The configuration with the least value in place of each unknown field."""
-        absent = {n for n in FIELDS if self.values[n] is None and n not in OPTIONAL} | self.unknown
-        least = {name: None if name in OPTIONAL else DEFAULTS.get(name, 1) for name in absent}
-        if "chunked_prefill_size" in self.unknown:
-            least["chunked_prefill_size"] = 1
-        return EngineConfig(**{**self.values, **least})
+    def open_fields(self) -> tuple[str, ...]:
+        """Unknown fields that completions try; the pool is judged as unknown, not tried."""
+        unknown = self.unknown - {"max_total_num_tokens"}
+        if not self._context_matters():
+            unknown -= {"context_len"}
+        return tuple(name for name in FIELDS if name in unknown)
 
-    def variants(self) -> list[Deployment]:
-        """This deployment, and for each unknown flag the one that has it on."""
-        flags = [name for name in FIELDS if name in FLAGS and name in self.unknown]
-        on = [
-            replace(self, values={**self.values, name: True}, unknown=self.unknown - {name})
-            for name in flags
+    def _context_matters(self) -> bool:
+        """Whole prompts are as long as the context, and later releases clip probes to it."""
+        chunk = self.values["chunked_prefill_size"]
+        known_chunk = "chunked_prefill_size" not in self.unknown
+        whole = self.values["admits_whole_prompts"] is not False or (
+            known_chunk and given(chunk) <= 0
+        )
+        return whole or self.release.probe_clipped_to_context
+
+    @cached_property
+    def completions(self) -> tuple[EngineConfig, ...]:
+        """Configurations that agree with what is known, for each combination of open values."""
+        tried = [name for name in self.open_fields if name != "tp_size"]
+        choices = [self._candidates(name) for name in tried]
+        if self.too_open:
+            choices = [values[:1] for values in choices]
+        found = [
+            config
+            for combination in product(*choices)
+            for config in self._complete(dict(zip(tried, combination, strict=True)))
         ]
-        return [self, *on]
+        if not found:
+            raise ValueError("the layout is impossible whatever the unknown fields are")
+        return tuple(found)
+
+    @property
+    def too_open(self) -> bool:
+        """Whether so much is unknown that the completions are not all tried."""
+        choices = [len(self._candidates(name)) for name in self.open_fields]
+        return prod(choices) > MANY
+
+    def _candidates(self, name: str) -> tuple[Any, ...]:
+        if name == "tp_size":
+            return TP_FACTORS
+        off = name == "chunked_prefill_size" and self.values["max_total_num_tokens"] is not None
+        return (*CANDIDATES[name], -1) if off else CANDIDATES[name]
+
+    def _complete(self, chosen: dict[str, Any]) -> Iterator[EngineConfig]:
+        values = {**self.values, **chosen}
+        values |= {
+            name: DEFAULTS[name]
+            for name in FIELDS
+            if values[name] is None and name in DEFAULTS and name not in chosen
+        }
+        ranks = (values["dp_size"] if values["enable_dp_attention"] else 1) * values["attn_cp_size"]
+        factors = TP_FACTORS if "tp_size" in self.open_fields and not self.too_open else (1,)
+        for factor in factors:
+            if "tp_size" in self.open_fields:
+                values["tp_size"] = ranks * factor
+            if values["tp_size"] % ranks == 0:
+                yield EngineConfig(**values)
 
     def bound(self, rule: Rule) -> Bound:
         """Capacity under `rule`: a term that needs something unknown counts as 0."""
-        config = self.known
-        needs_pool = bool(rule.needs_pool(config))
-        lacks_pool = needs_pool and config.max_total_num_tokens is None
-        zero = dict.fromkeys(("chunked_prefill_size", "max_running_requests"), 0)
-        values = {name: given(getattr(config, name)) for name in FIELDS}
-        values |= {name: 0 for name in zero if name in self.unknown}
-        if not needs_pool:
+        exact = {capacity(config, rule) for config in self.completions}
+        if len(exact) == 1 and not self.too_open:
+            return exact.pop()
+        tokens = min(self._least_tokens(config, rule) for config in self.completions)
+        known = "max_running_requests" not in self.unknown
+        return Bound(min(b.max_bs or 0 for b in exact) if known else None, tokens, True)
+
+    def _least_tokens(self, config: EngineConfig, rule: Rule) -> int:
+        counts = {"chunked_prefill_size", "max_running_requests", "max_prefill_tokens"}
+        zero = counts & self.unknown
+        if "num_tokens_per_bs" in self.unknown:
+            zero |= {"max_running_requests"}
+        values = {name: given(getattr(config, name)) for name in FIELDS} | dict.fromkeys(zero, 0)
+        if not rule.needs_pool(config):
             values["max_total_num_tokens"] = 0  # keeps the pool out of an unknown chunk's place
-        columns = Columns(**values)
-        at_least = lacks_pool or bool(self.unknown - {"max_total_num_tokens", "context_len"})
-        requests = None if "max_running_requests" in self.unknown else int(rule.max_bs(columns))
-        return Bound(requests, max(0, int(rule.max_num_tokens(columns))), at_least)
+        return max(0, int(rule.max_num_tokens(Columns(**values))))
 
     def shapes(self) -> list[Shape]:
-        """`worst_shapes` of the release, None where an unknown field decides."""
-        return [self._mask(shape) for shape in worst_shapes(self.known, self.release.release)]
+        """`worst_shapes` of the release, None where what is unknown decides."""
+        each = [worst_shapes(config, self.release.release) for config in self.completions]
+        merged = [self._merge(producer, each) for producer in _producers(each)]
+        return merged if self.copies else [shape._replace(copied=False) for shape in merged]
 
-    def _mask(self, shape: Shape) -> Shape:
-        tokens_need = set(TOKENS_NEED.get(shape.producer, ()))
-        padding = set(PADDING_NEEDS) if self.known.require_mlp_sync else set()
-        if self.unknown & (tokens_need | padding):
-            shape = shape._replace(num_tokens=None)
-        if "max_running_requests" in self.unknown or self.unknown & padding:
-            shape = shape._replace(bs=1 if shape.producer == "profiler_probe" else None)
-        return shape if self.copies else shape._replace(copied=False)
-
-    def most_tokens(self, shape: Shape, rule: Rule, bound: Bound) -> int | None:
-        """An upper bound of the shape's tokens where it is unknown: every token needs a KV slot.
-
-        Where the buffer holds the same term as the shape, whatever its value, that is the bound.
-        """
-        if shape.num_tokens is not None:
-            return shape.num_tokens
-        if self._covered(shape, rule):
-            return bound.max_num_tokens
-        return None if shape.producer == "decode" else self.known.max_total_num_tokens
-
-    def _covered(self, shape: Shape, rule: Rule) -> bool:
-        config = self.known
-        if not (rule.pads or not config.require_mlp_sync):
-            return False
-        if shape.producer == "decode":
-            return True
-        by_the_chunk = not (config.pp_dynamic_chunking or config.admits_whole_prompts)
-        unknown_chunk = "chunked_prefill_size" in self.unknown
-        return (
-            shape.producer == "prefill"
-            and unknown_chunk
-            and by_the_chunk
-            and not config.attn_tp_input_scattered
+    def _merge(self, producer: str, each: list[list[Shape]]) -> Shape:
+        found = [shape for shapes in each for shape in shapes if shape.producer == producer]
+        tokens = {shape.num_tokens for shape in found}
+        requests = {shape.bs for shape in found}
+        sure = len(found) == len(each) and not self.too_open
+        return found[0]._replace(
+            num_tokens=tokens.pop() if sure and len(tokens) == 1 else None,
+            bs=requests.pop() if sure and len(requests) == 1 else None,
         )
 
-    def covers_requests(self, rule: Rule) -> bool:
-        """Whether the request axis holds every batch, however many requests there are."""
-        return rule.pads or not self.known.require_mlp_sync
+
+def _producers(each: list[list[Shape]]) -> list[str]:
+    return list(dict.fromkeys(shape.producer for shapes in each for shape in shapes))
 
 
 def describe(source: Any, release: Release) -> Deployment:
     """A Deployment from an EngineConfig or from a Reading (config, values, unknown, sources)."""
     if isinstance(source, EngineConfig):
         values = {name: getattr(source, name) for name in FIELDS}
-        unknown = {"max_total_num_tokens", "context_len"}
-        missing = frozenset(name for name in unknown if values[name] is None)
-        return Deployment(values, missing, dict.fromkeys(FIELDS, "option"), release)
+        return Deployment(values, _absent(values), dict.fromkeys(FIELDS, "option"), release)
     values = {name: source.values.get(name, DEFAULTS.get(name)) for name in FIELDS}
-    missing = frozenset(source.unknown) & set(FIELDS)
-    missing |= {n for n in ("max_total_num_tokens", "context_len") if values[n] is None}
+    unknown = (frozenset(source.unknown) & set(FIELDS)) | _absent(values)
     bench = bench_shapes(source.bench)
-    return Deployment(values, missing, source.sources, release, not source.no_copy, bench)
+    return Deployment(values, unknown, source.sources, release, not source.no_copy, bench)
+
+
+def _absent(values: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(n for n in ("max_total_num_tokens", "context_len") if values[n] is None)
 
 
 def bench_shapes(bench: Any) -> tuple[tuple[int, int], ...]:

@@ -23,7 +23,9 @@ def probe_lengths(chunked_prefill_size: int, max_len: int | None = None) -> list
     ValueError if the chunk or `max_len` is not positive.
     """
     for name, value in (("chunked_prefill_size", chunked_prefill_size), ("max_len", max_len)):
-        if value is not None and value <= 0:
+        if value is None and name == "max_len":
+            continue
+        if not hasattr(value, "__index__") or value is None or value <= 0:
             raise ValueError(f"{name}={value}: the profiler needs a positive number of tokens")
     longest = probe_tokens(chunked_prefill_size)
     if max_len is None:

@@ -66,7 +66,7 @@ def newest_release() -> Release:
 def find_release(name: str | None) -> Release:
     """The release called `name` ("0.5.14", "v0.5.14"); None means the newest known.
 
-    A release older than the first one listed has no eager runner. ValueError for anything else,
+    A release older than the first one with an eager runner has none. ValueError for anything else,
     naming the range that is known.
     """
     if name is None:
@@ -75,8 +75,9 @@ def find_release(name: str | None) -> Release:
     for row in releases():
         if row.release == wanted:
             return row
-    first = releases()[0]
-    if 0 < _key(wanted) < _key(first.release):
+    first = next(row for row in releases() if row.eager_runner and row.numbered)
+    key = _key(wanted)
+    if key is not None and key < (_key(first.release) or key):
         return Release(wanted, "", False, None, False, False, False)
     raise ValueError(
         f"release={name!r}: not known here; known are {first.release} to "
@@ -84,13 +85,20 @@ def find_release(name: str | None) -> Release:
     )
 
 
-def _key(version: str) -> int:
-    """Sortable value of "x.y.z" with an optional suffix (rc, post); 0 if it is no such version."""
-    match = re.fullmatch(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})(\.?[a-z]+\d*)?", version)
+def at_or_after(release: Release, name: str) -> bool:
+    """Whether `release` is the known release `name` or comes after it."""
+    order = [row.release for row in releases()]
+    return release.release in order and order.index(release.release) >= order.index(name)
+
+
+def _key(version: str) -> tuple[int, ...] | None:
+    """Sortable form of "x.y.z", "x.y.zrcN" or "x.y.z.postN"; None if it is no such version."""
+    pattern = r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:(rc|\.post)(\d{1,6}))?"
+    match = re.fullmatch(pattern, version)
     if match is None:
-        return 0
-    major, minor, patch = (int(part) for part in match.groups()[:3])
-    return (major * 10**6 + minor) * 10**6 + patch
+        return None
+    stage = {"rc": -1, None: 0, ".post": 1}[match[4]]
+    return (int(match[1]), int(match[2]), int(match[3]), stage, int(match[5] or 0))
 
 
 def _row(row: dict[str, str], where: str) -> Release:

@@ -43,9 +43,10 @@ def mlp_sync_pad(
     Source: `prepare_mlp_sync_batch` and `get_dp_padding_mode` of SGLang 0.5.14 (models without
     state-space layers). ValueError without a rank or with a negative count.
     """
-    if not num_tokens or min(num_tokens) < 0:
-        raise ValueError(f"num_tokens={list(num_tokens)}: give a count >= 0 for each DP rank")
-    padded = [ceil_align(ceil_align(n, attn_tp_size), cp_align_size) for n in num_tokens]
+    counts = [int(n) for n in num_tokens]
+    if not counts or min(counts) < 0:
+        raise ValueError(f"num_tokens={counts}: give a count >= 0 for each DP rank")
+    padded = [ceil_align(ceil_align(n, attn_tp_size), cp_align_size) for n in counts]
     most, ranks = max(padded), len(padded)
     if (is_extend and ranks > 1) or 2 * sum(padded) < most * ranks:
         return "sum_len", padded

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 def config_columns(frame: DataFrame) -> Columns:
     """Validated columns of `frame`, one configuration a row; ValueError names column and row."""
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"column {twice[0]!r} is there twice")
     unknown = [name for name in frame.columns if name not in FIELDS]
     if unknown:
         raise ValueError(f"column {unknown[0]!r} is no field of EngineConfig: {', '.join(FIELDS)}")
@@ -62,6 +65,7 @@ def _texts(series: Series) -> Any:
 
 def _numbers(series: Series) -> Any:
     """The column as int64 (bool for flags), each value checked as EngineConfig checks one."""
+    import numpy as np
     import pandas as pd
 
     name = str(series.name)
@@ -69,6 +73,9 @@ def _numbers(series: Series) -> Any:
     if name not in DEFAULTS and name not in OPTIONAL:
         _refuse(series, missing, "a value is required")
     filled = series.astype(object).mask(missing, _default(name) if name in DEFAULTS else 0)
+    if name not in FLAGS:
+        flags = series.map(lambda value: isinstance(value, (bool, np.bool_))).to_numpy(bool)
+        _refuse(series, flags, "give a whole number, not a flag")
     numbers = pd.to_numeric(filled, errors="coerce")
     bad = (numbers.isna() | (numbers != numbers.round()) | (numbers.abs() > MOST)).to_numpy(bool)
     _refuse(series, bad, f"give a whole number of at most {MOST}")
@@ -84,5 +91,6 @@ def _numbers(series: Series) -> Any:
 
 def _refuse(series: Series, bad: Any, rule: str) -> None:
     if bad.any():
-        row = series.index[int(bad.argmax())]
-        raise ValueError(f"{series.name}={series[row]!r} (row {row}): {rule}")
+        place = int(bad.argmax())
+        value, row = series.iloc[place], series.index[place]
+        raise ValueError(f"{series.name}={value!r} (row {row}): {rule}")

@@ -128,11 +128,9 @@ def test_the_wasted_term_names_the_flag_that_saves_it():
 
 def test_no_eager_runner():
     report = check(DYNAMIC, "0.5.13")
-    assert (report.verdict, codes(report), report.rule) == (
-        "not-applicable",
-        ["no-eager-runner"],
-        None,
-    )
+    assert (report.verdict, report.rule) == ("not-applicable", None)
+    assert codes(report) == ["no-eager-runner", "profile-hang"]  # start-up can hang all the same
+    assert codes(check(EngineConfig(4096, 8), "0.5.10")) == ["no-eager-runner"]
 
 
 def test_without_the_copy_nothing_overflows():

@@ -10,11 +10,11 @@ from eagerbuf.findings.batches import (
     bench_bypass,
     token_overflow,
 )
-from eagerbuf.findings.case import Case, Finding, broadcasts
+from eagerbuf.findings.case import Case, Finding
 from eagerbuf.findings.memory import over_allocated, wasted_term
-from eagerbuf.findings.startup import probe_past_context, profile
+from eagerbuf.findings.startup import hang, probe_past_context, profile
 
-__all__ = ["Case", "Finding", "broadcasts", "find"]
+__all__ = ["Case", "Finding", "common", "find", "profile"]
 
 _CHECKS = (
     token_overflow,
@@ -32,3 +32,16 @@ def find(case: Case) -> Iterator[Finding]:
     """Every finding of one case, errors first."""
     for check in _CHECKS:
         yield from check(case)
+
+
+def common(each: list[list[Finding]]) -> list[Finding]:
+    """What holds whatever the unknown fields are: the findings of every completion.
+
+    A hang that some completions may run into stays as a warning.
+    """
+    first, *others = each
+    kept = [finding for finding in first if all(finding in other for other in others)]
+    may_hang = any(finding.code == "profile-hang" for findings in each for finding in findings)
+    if may_hang and not any(finding.code == "profile-hang" for finding in kept):
+        kept.append(hang(certain=False))
+    return kept

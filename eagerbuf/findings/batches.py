@@ -6,24 +6,47 @@ from collections.abc import Iterator
 
 from eagerbuf import producers
 from eagerbuf.facts import NO_COPY
-from eagerbuf.findings.case import Case, Finding, first_release
+from eagerbuf.findings.case import Case, Finding, first_release, newer_that_fits
 from eagerbuf.shapes import Shape
-from eagerbuf.sizing import sync_align
+from eagerbuf.sizing import padded_decode, sync_align
 
 
 def token_overflow(case: Case) -> Iterator[Finding]:
     """Batches of the scheduler or the profiler with too many tokens."""
-    capacity = case.bound.max_num_tokens
+    have = case.bound.max_num_tokens
     for shape in case.too_many_tokens():
         tokens = shape.num_tokens or 0
         yield Finding(
             "token-overflow",
             "error",
             shape.producer,
-            f"{_name(shape)} of {tokens} tokens, buffer of {capacity} under {case.rule.name} "
-            f"({case.rule.formula}): {tokens - capacity} tokens too many; it is {shape.formula}",
-            _token_remedy(case, shape),
+            f"{_name(shape)} of {tokens} tokens, buffer of {have} under {case.rule.name} "
+            f"({case.rule.formula}): {tokens - have} tokens too many; it is {shape.formula}",
+            ", or ".join(token_remedies(case)),
         )
+
+
+def token_remedies(case: Case) -> Iterator[str]:
+    """What mends a token overflow, each tried on the case before it is offered."""
+    newer = newer_that_fits(case)
+    if newer:
+        pull = "#28677" if newer.sizing_rule == "pr28677" else "#28894"
+        yield f"release {newer.release} or newer (PR {pull})"
+    chunk = _aligned_chunk(case)
+    if chunk:
+        yield f"--chunked-prefill-size {_per_server(case, chunk)}"
+    if not case.with_config(enable_dynamic_chunking=False).overflows():
+        yield "drop --enable-dynamic-chunking"
+    yield f"{NO_COPY}=1"
+
+
+def _aligned_chunk(case: Case) -> int | None:
+    """The next smaller chunk whose padded batches fit: a multiple of tp_size, of 4 for probes."""
+    config = case.config
+    step = config.tp_size * (4 if producers.profiles(config) else 1)
+    chunk = int(config.scheduler_chunk) // step * step
+    fits = chunk > 0 and not case.with_config(chunked_prefill_size=chunk).overflows()
+    return chunk if fits else None
 
 
 def batch_overflow(case: Case) -> Iterator[Finding]:
@@ -37,38 +60,47 @@ def batch_overflow(case: Case) -> Iterator[Finding]:
             f"{_name(shape)} of {need} requests, buffer of {have} under {case.rule.name}: MLP sync "
             f"pads the batch to {_alignment(case)}; {need - have} requests too many",
             f"release {first_release('pr28677')} or newer (PR #28677), "
-            f"or --max-running-requests {_per_server(case, need)}, or {NO_COPY}=1",
+            f"or --max-running-requests {_per_server(case, _aligned_requests(case))}, "
+            f"or {NO_COPY}=1",
         )
+
+
+def _aligned_requests(case: Case) -> int:
+    """The next larger number of requests that padding leaves as it is."""
+    requests = case.config.max_running_requests
+    while (padded := int(padded_decode(case.config, requests)[1])) != requests:
+        requests = padded
+    return requests
 
 
 def bench_bypass(case: Case) -> Iterator[Finding]:
     """A benchmark whose forward is larger than the buffer."""
-    run = case.bench_overflow()
-    if run is None:
+    if not case.bench_overflows() or case.bench_run is None:
         return
-    batch, length = run
-    capacity = case.bound.max_num_tokens
+    batch, length = case.bench_run
+    have = case.bound.max_num_tokens
+    newer = newer_that_fits(case)
+    ways = [f"release {newer.release} or newer (PR #28894)"] if newer else []
+    if have >= batch:
+        ways.append(f"at most {have // batch} input tokens at batch {batch}")
+    ways.append(f"{NO_COPY}=1")
     yield Finding(
         "bench-bypass",
         "error",
         "benchmark",
         f"benchmark of {batch} x {length} = {batch * length} tokens in one forward, buffer of "
-        f"{capacity} under {case.rule.name}: it bypasses the scheduler, which would chunk it "
+        f"{have} under {case.rule.name}: it bypasses the scheduler, which would chunk it "
         "(#29159, #30773)",
-        f"release {first_release('pr28894')} or newer (PR #28894), "
-        f"or at most {capacity // batch} input tokens at batch {batch}, or {NO_COPY}=1",
+        ", or ".join(ways),
     )
 
 
 def autotune_misshape(case: Case) -> Iterator[Finding]:
     """An autotune dummy of another shape than the padded batch."""
-    deployment, config = case.deployment, case.deployment.known
-    needed = {"max_running_requests", "num_tokens_per_bs"} & deployment.unknown
-    if case.rule.pads or needed or not config.require_mlp_sync:
-        return
+    config = case.config
     tokens = producers.decode(config)
     padded = sync_align(config, tokens)
-    if padded == tokens:
+    if case.rule.pads or padded == tokens:
         return
     yield Finding(
         "autotune-misshape",
@@ -80,36 +112,19 @@ def autotune_misshape(case: Case) -> Iterator[Finding]:
     )
 
 
-def _token_remedy(case: Case, shape: Shape) -> str:
-    config = case.deployment.known
-    if config.attn_tp_input_scattered and config.scheduler_chunk % config.tp_size:
-        below = config.scheduler_chunk // config.tp_size * config.tp_size
-        return (
-            f"--chunked-prefill-size {below} (a multiple of tp_size {config.tp_size}), "
-            f"or {NO_COPY}=1"
-        )
-    if shape.producer in ("profiler_probe", "dynamic_chunk"):
-        rule = "pr28677"
-        return (
-            f"release {first_release(rule)} or newer (PR #28677), "
-            f"or drop --enable-dynamic-chunking, or {NO_COPY}=1"
-        )
-    return f"release {first_release('pr28894')} or newer (PR #28894), or {NO_COPY}=1"
-
-
 def _name(shape: Shape) -> str:
     names = {"profiler_probe": "probe", "dynamic_chunk": "dynamic chunk"}
     return names.get(shape.producer, f"{shape.producer} batch")
 
 
 def _alignment(case: Case) -> str:
-    config = case.deployment.known
+    config = case.config
     steps = f"a multiple of attn_tp_size {config.attn_tp_size}"
     if config.cp_align_size > 1:
         steps += f", then of cp_align_size {config.cp_align_size}"
     return steps
 
 
-def _per_server(case: Case, requests: int) -> int:
-    """The flag's value: it is given for all attention DP ranks together."""
-    return requests * int(case.deployment.known.attn_dp_size)
+def _per_server(case: Case, per_rank: int) -> int:
+    """A flag's value: it is given for all attention DP ranks together."""
+    return per_rank * int(case.config.attn_dp_size)

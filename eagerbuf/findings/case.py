@@ -1,15 +1,16 @@
-"""One deployment held against one rule, and what overflows for certain."""
+"""One completed deployment held against one rule, and what overflows for certain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from eagerbuf import producers
-from eagerbuf.facts import Bound, Deployment
+from eagerbuf.config import EngineConfig
+from eagerbuf.facts import Bound, capacity
 from eagerbuf.releases import Release, releases
-from eagerbuf.shapes import Shape
-from eagerbuf.sizing import Rule
+from eagerbuf.shapes import Shape, worst_shapes
+from eagerbuf.sizing import RULES, Rule
 
 
 @dataclass(frozen=True)
@@ -25,53 +26,86 @@ class Finding:
 
 @dataclass(frozen=True)
 class Case:
-    """One deployment held against one rule; `broadcast`: a failed profile reaches all ranks."""
+    """A configuration (the KV pool may be unknown), a release's shapes, and a rule."""
 
-    deployment: Deployment
+    config: EngineConfig
+    release: Release
     rule: Rule
-    bound: Bound
-    shapes: list[Shape]
-    broadcast: bool
+    copies: bool = True
+    bench: tuple[tuple[int, int], ...] = ()
+
+    @cached_property
+    def bound(self) -> Bound:
+        """Capacity under the rule; a lower bound where it needs an unknown pool."""
+        return capacity(self.config, self.rule)
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """What the scheduler and its profiler copy into the buffers."""
+        if not self.copies:
+            return ()
+        every = worst_shapes(self.config, self.release.release)
+        return tuple(shape for shape in every if shape.copied and shape.in_scheduler)
+
+    @property
+    def broadcast(self) -> bool:
+        """Whether a failed profile reaches all ranks; pr28386 lived long before that was mended."""
+        return self.release.profile_failure_broadcast and self.rule.name != "pr28386"
 
     def too_many_tokens(self) -> list[Shape]:
-        """Shapes of the scheduler or the profiler whose tokens overflow the buffer for certain."""
-        return [] if self.bound.at_least else list(self._over_tokens())
-
-    def _over_tokens(self) -> Iterator[Shape]:
-        for shape in self.shapes:
-            counts = shape.copied and shape.in_scheduler and shape.num_tokens is not None
-            if counts and (shape.num_tokens or 0) > self.bound.max_num_tokens:
-                yield shape
+        """Shapes whose tokens overflow the buffer for certain."""
+        if self.bound.at_least:
+            return []
+        return [s for s in self.shapes if (s.num_tokens or 0) > self.bound.max_num_tokens]
 
     def too_many_requests(self) -> list[Shape]:
         """Shapes whose requests overflow the buffer."""
-        capacity = self.bound.max_bs
-        return [
-            shape
-            for shape in self.shapes
-            if shape.copied and capacity is not None and (shape.bs or 0) > capacity
-        ]
+        return [s for s in self.shapes if (s.bs or 0) > (self.bound.max_bs or 0)]
 
-    def bench_overflow(self) -> tuple[int, int] | None:
-        """The largest benchmark batch, if the buffer does not hold it for certain."""
-        runs = self.deployment.bench
-        if not runs or self.bound.at_least or not self.deployment.copies:
-            return None
-        worst = max(runs, key=lambda run: run[0] * run[1])
-        return worst if worst[0] * worst[1] > self.bound.max_num_tokens else None
+    @property
+    def bench_run(self) -> tuple[int, int] | None:
+        """The largest benchmark batch that the KV pool holds: a larger one never gets to a copy."""
+        pool = self.config.max_total_num_tokens
+        runs = [(b, n) for b, n in self.bench if pool is None or b * n <= pool]
+        return max(runs, key=lambda run: run[0] * run[1]) if runs and self.copies else None
+
+    def bench_overflows(self) -> bool:
+        """Whether that batch overflows the buffer for certain."""
+        return not self.bound.at_least and self._bench_over()
+
+    def _bench_over(self) -> bool:
+        run = self.bench_run
+        return run is not None and run[0] * run[1] > self.bound.max_num_tokens
 
     def profile_certain_to_fail(self) -> bool:
         """No chunk to multiply, or a probe that the buffer does not hold."""
-        if "chunked_prefill_size" in self.deployment.unknown:
-            return False
         overflowing = {shape.producer for shape in self.too_many_tokens()}
-        no_chunk = bool(producers.profile_fails(self.deployment.known))
+        no_chunk = bool(producers.profile_fails(self.config))
         return no_chunk or "profiler_probe" in overflowing
 
+    def overflows(self) -> bool:
+        """Whether a reachable batch is larger than a buffer, for certain."""
+        return bool(self.too_many_tokens() or self.too_many_requests() or self.bench_overflows())
 
-def broadcasts(rule: Rule, release: Release) -> bool:
-    """Whether a failed profile reaches all ranks; pr28386 lived long before that was mended."""
-    return release.profile_failure_broadcast and rule.name != "pr28386"
+    def fits(self) -> bool:
+        """Whether every reachable batch fits for certain: a lower bound that is enough."""
+        known = all(shape.num_tokens is not None for shape in self.shapes)
+        most = max((shape.num_tokens or 0 for shape in self.shapes), default=0)
+        return known and most <= self.bound.max_num_tokens and not self._bench_over()
+
+    def with_config(self, **changes: object) -> Case:
+        """The same case under other settings."""
+        return replace(self, config=replace(self.config, **changes))  # type: ignore[arg-type]
+
+
+def newer_that_fits(case: Case) -> Release | None:
+    """The first release with a later rule under which the case is certain to fit, or None."""
+    order = list(RULES)
+    for rule in order[order.index(case.rule.name) + 1 :]:
+        found = next((r for r in releases() if r.sizing_rule == rule and r.numbered), None)
+        if found and replace(case, rule=RULES[rule], release=found).fits():
+            return found
+    return None
 
 
 def first_release(rule: str) -> str:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eagerbuf import producers
+from eagerbuf.facts import capacity
 from eagerbuf.findings.case import Case, Finding
+from eagerbuf.releases import at_or_after
 from eagerbuf.sizing import RULES, TOKEN_BYTES, max_prefill_buffer_tokens
 
 OVER_ALLOCATED = 4  # times the tight ceiling
+WORKSPACE_SINCE = "0.5.22"  # FlashInfer's all-to-all workspace is sized by the same number
+WORKSPACE_FLOOR = 4096  # tokens
 
 
 def over_allocated(case: Case) -> Iterator[Finding]:
     """Buffers several times the tight ceiling."""
-    tight = case.deployment.bound(RULES["tight"])
+    tight = capacity(case.config, RULES["tight"])
     have, enough = case.bound.max_num_tokens, tight.max_num_tokens
     if tight.at_least or enough == 0 or have < OVER_ALLOCATED * enough:
         return
@@ -28,24 +32,37 @@ def over_allocated(case: Case) -> Iterator[Finding]:
 
 
 def wasted_term(case: Case) -> Iterator[Finding]:
-    """`max_prefill_tokens` above what the probes need makes the buffer larger for nothing."""
-    deployment, config = case.deployment, case.deployment.known
-    if "chunked_prefill_size" in deployment.unknown or not producers.profiles(config):
+    """`max_prefill_tokens` above what the probes need makes something larger for nothing."""
+    config = case.config
+    if not producers.profiles(config):
         return
-    enough = producers.probe_ceiling(config.chunk)
-    reserved = max_prefill_buffer_tokens(config)
-    grows = case.rule.name in ("pr28677", "pr28894") and reserved >= case.bound.max_num_tokens
-    workspace = config.moe_a2a_backend == "flashinfer" and case.rule.name == "pr28894"
-    if reserved <= enough or not (grows or workspace):
-        return
-    what = f"{TOKEN_BYTES * (reserved - enough):,} bytes of eager buffers" if grows else ""
-    if workspace:
-        what += (" and " if what else "") + "the FlashInfer all-to-all workspace (from 0.5.22)"
-    yield Finding(
-        "wasted-term",
-        "info",
-        "dynamic_chunk",
-        f"max_prefill_tokens {config.max_prefill_tokens} sizes buffers of {reserved} tokens, "
-        f"the probes need {enough} and no chunk grows past {config.chunk}: {what} wasted",
-        f"--max-prefill-tokens {enough}",
-    )
+    enough = int(producers.probe_ceiling(config.chunk))
+    saved = _saved_bytes(case, enough)
+    wasted = [f"{saved:,} bytes of eager buffers"] if saved > 0 else []
+    if _workspace(case, enough):
+        wasted.append("part of the FlashInfer all-to-all workspace")
+    if wasted:
+        yield Finding(
+            "wasted-term",
+            "info",
+            "dynamic_chunk",
+            f"max_prefill_tokens {config.max_prefill_tokens} sizes buffers, the probes need "
+            f"{enough} tokens and no chunk grows past {config.chunk}: "
+            f"{' and '.join(wasted)} wasted",
+            f"--max-prefill-tokens {enough}",
+        )
+
+
+def _saved_bytes(case: Case, enough: int) -> int:
+    """What the remedy saves; nothing is claimed where an unknown pool may dominate anyway."""
+    if case.bound.at_least or case.config.max_prefill_tokens <= enough:
+        return 0
+    leaner = case.with_config(max_prefill_tokens=enough)
+    return TOKEN_BYTES * (case.bound.max_num_tokens - leaner.bound.max_num_tokens)
+
+
+def _workspace(case: Case, enough: int) -> bool:
+    reserved = int(max_prefill_buffer_tokens(case.config))
+    larger = max(reserved, WORKSPACE_FLOOR) > max(enough, WORKSPACE_FLOOR)
+    uses = case.config.moe_a2a_backend == "flashinfer" and case.rule.name == "pr28894"
+    return uses and larger and at_or_after(case.release, WORKSPACE_SINCE)

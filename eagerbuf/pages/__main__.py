@@ -35,6 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(folder: Path, only: list[str], *, keep: bool) -> list[Executed]:
     paths = [p for p in notebook_paths(folder) if not only or p.name[:2] in only]
+    if not paths:
+        raise NotebookFailed(f"{', '.join(only)}: no such notebook in {folder.name}/")
     runs = []
     for number, path in enumerate(paths, 1):
         print(f"[{number}/{len(paths)}] {path.name} …", end=" ", flush=True)

@@ -68,7 +68,7 @@ def execute(path: Path) -> Executed:
     """Run a notebook in a fresh kernel, in its own folder; the file is not touched."""
     os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
-    notebook = nbformat.read(path, as_version=4)
+    notebook = _read(path)
     client = NotebookClient(
         notebook,
         timeout=CELL_LIMIT_S,
@@ -83,6 +83,18 @@ def execute(path: Path) -> Executed:
     except (CellExecutionError, CellTimeoutError, DeadKernelError, RuntimeError) as error:
         raise NotebookFailed(_explain(path, notebook, error)) from None
     return Executed(path, notebook, time.monotonic() - start)
+
+
+def _read(path: Path) -> Any:
+    """The notebook without its stored counts, so that a failure tells how far it came."""
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except (ValueError, AttributeError, KeyError) as error:
+        raise NotebookFailed(f"{path.name}: not a notebook ({type(error).__name__})") from None
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.execution_count = None
+    return notebook
 
 
 def save(run: Executed) -> None:
@@ -122,5 +134,6 @@ def _explain(path: Path, notebook: Any, error: Exception) -> str:
     done = [i for i, cell in enumerate(code, 1) if cell.execution_count is not None]
     number = done[-1] if done else 1
     source = code[number - 1].source.strip().splitlines() or [""]
-    reason = str(error).strip().splitlines() or [type(error).__name__]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    reason = plain.strip().splitlines() or [type(error).__name__]
     return f"{path.name}, code cell {number} ({source[0]!r}): {reason[-1]}"

@@ -62,6 +62,11 @@ def matrix() -> DataFrame:
     return rows.join(ended.add_suffix("_size")).fillna("").reset_index(drop=True)
 
 
+def listed() -> DataFrame:
+    """The same releases as data/releases.csv lists them, to hold the matrix against."""
+    return DataFrame([row for row in wheels.releases() if row["release"][0].isdigit()])
+
+
 def comparisons() -> DataFrame:
     """Ours against theirs on a few hundred seeded cases: columns formula, wheel, cases, differ."""
     rows = recorded("comparisons").astype({"cases": int, "differ": int})
@@ -74,9 +79,9 @@ def differences() -> DataFrame:
     """The same as a table: a row a formula, a column a wheel, "0 of 300" where none differs."""
     rows = comparisons()
     shown = rows.assign(shown=rows.differ.astype(str) + " of " + rows.cases.astype(str))
-    order = [str(wheel) for wheel in COMPARED]
     table = shown.pivot(index="formula", columns="wheel", values="shown")
-    return table[order].fillna("")
+    names = {str(wheel): str(wheel).removeprefix("sglang ") for wheel in COMPARED}
+    return table[list(names)].rename(columns=names).fillna("")
 
 
 def recorded(name: str) -> DataFrame:
@@ -87,13 +92,10 @@ def recorded(name: str) -> DataFrame:
 def _compared(wheel: Wheel) -> Iterator[dict[str, Any]]:
     for comparison in formulas(wheel):
         outcome = run(comparison, wheel, CASES)
-        name = comparison.name.partition(":")[0]
-        yield {
-            "formula": name,
-            "wheel": str(wheel),
-            "cases": outcome.cases,
-            "differ": outcome.differ,
-        }
+        first, *others = comparison.name.partition(":")[0].split(", ")
+        name = f"{first} and {len(others)} more" if others else first
+        counts = {"cases": outcome.cases, "differ": outcome.differ}
+        yield {"formula": name, "wheel": str(wheel), **counts}
 
 
 def _report(held: dict[str, Any]) -> HangReport:
@@ -108,14 +110,8 @@ def _held(report: HangReport) -> dict[str, Any]:
         line["t"] = round(line["t"], 3)
         if "program" in line.get("note", {}):
             line["note"]["program"] += ", recorded"
-    settings = asdict(report.settings)
-    seconds = round(report.seconds, 3)
-    return {
-        "outcome": report.outcome,
-        "seconds": seconds,
-        "settings": settings,
-        "sightings": seen,
-    }
+    ended = {"outcome": report.outcome, "seconds": round(report.seconds, 3)}
+    return ended | {"settings": asdict(report.settings), "sightings": seen}
 
 
 def _lasting(sighting: Sighting) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from dataclasses import asdict
+
+from pandas import DataFrame
 
 from eagerbuf.hang import HangReport
 from eagerbuf.hang.launch import run_ranks
@@ -16,6 +19,7 @@ from tests.upstream.wheels import Wheel, sglang
 
 OLD = "pr28386"  # in no release: injected
 SIZES = ("old", "released")
+_FRAME = re.compile(r'File "sglang-[^/"]+/(sglang/[^"]+)", line (\d+) in (\S+)')
 
 
 def run_released(
@@ -42,6 +46,19 @@ def run_released(
     settings = Settings(ranks, rule, on_failure, chunk, "cpu", stall_s, limit_s)
     buffers = settings.size if size == "old" else released_size(wheel, settings)
     return run_ranks(settings, _command(wheel, settings, buffers))
+
+
+def released_frames(report: HangReport) -> DataFrame:
+    """Where each rank stands in SGLang's own code, innermost call first, from its stack.
+
+    Columns: rank, file, line (of the release), function; empty but for a hang.
+    """
+    rows = [
+        (rank, file, int(line), function)
+        for rank, stack in report.stacks.items()
+        for file, line, function in _FRAME.findall(stack)
+    ]
+    return DataFrame(rows, columns=["rank", "file", "line", "function"])
 
 
 def released_size(wheel: Wheel, settings: Settings) -> BufferSize:

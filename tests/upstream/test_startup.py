@@ -14,7 +14,7 @@ from eagerbuf.hang import HangReport
 from tests.upstream import evidence, facts, wheels
 from tests.upstream.dynamic import MIXIN, SIZER
 from tests.upstream.engine import SRT
-from tests.upstream.startup import run_released
+from tests.upstream.startup import released_frames, run_released
 
 OVERFLOW = "The size of tensor a (512) must match the size of tensor b (640)"
 SWALLOWING = ("0.5.15.post1", "0.5.19")
@@ -75,6 +75,11 @@ def test_0_5_14_with_the_old_size_hangs_in_its_own_lines() -> None:
     assert "broadcast_object_list < profile_and_init_predictor < init_chunked_prefill" in waiting
     assert report.where["buffer_nbytes"] == 512 * 48 + 4 * 16
     assert "SGLang 0.5.14" in str(report)
+    lines = wheels.sglang("0.5.14").read(MIXIN).splitlines()
+    held = released_frames(report)
+    assert "work.wait()" in lines[held.line.iloc[0] - 1]
+    in_broadcast = held[held.function == "profile_and_init_predictor"]
+    assert "broadcast_object_list" in lines[in_broadcast.line.iloc[0] - 1]
     assert nothing_is_left()
 
 

@@ -120,5 +120,5 @@ def test_ours_refuses_another_dtype_that_upstream_converts(wheel: Wheel) -> None
     given = batch(3, 100)
     given["seq_lens"] = given["seq_lens"].to(torch.int32)
     assert theirs.load(given)["seq_lens"].dtype == torch.int64
-    with pytest.raises(ValueError, match="seq_lens.*int32"):
+    with pytest.raises(ValueError, match=r"seq_lens.*int32"):
         ours.load(given)

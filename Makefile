@@ -28,14 +28,16 @@ $(STAMP): pyproject.toml constraints.txt
 run: $(STAMP)
 	@$(BIN)/python -m eagerbuf.pages run
 
+# one run over both: a file or a notebook goes whole to one of two workers
+CHECK := PLOTLY_RENDERER=plotly_mimetype $(BIN)/python -m pytest -q --nbval --nbval-current-env -n 2 --dist loadfile
+
 test: $(STAMP) lint
-	@echo "test: tests/, then every cell of notebooks/ against its stored output"
-	@$(BIN)/python -m pytest -q -p no:nbval -m "not slow" tests
-	@PLOTLY_RENDERER=plotly_mimetype $(BIN)/python -m pytest -q --nbval --nbval-current-env -p no:cacheprovider notebooks
+	@echo "test: every cell of notebooks/ against its stored output, and tests/"
+	@$(CHECK) -m "not slow" notebooks tests
 
 test-full: $(STAMP) lint
-	@$(BIN)/python -m pytest -q -p no:nbval tests
-	@PLOTLY_RENDERER=plotly_mimetype $(BIN)/python -m pytest -q --nbval --nbval-current-env -p no:cacheprovider notebooks
+	@echo "test-full: the same with the slow tests (ten minutes or more)"
+	@$(CHECK) notebooks tests
 
 lint: $(STAMP)
 	@echo "lint: ruff, mypy (half a minute the first time)"

@@ -148,8 +148,16 @@ class Deployment:
         return max(0, int(rule.max_num_tokens(Columns(**values))))
 
     def shapes(self) -> list[Shape]:
-        """`worst_shapes` of the release, None where what is unknown decides."""
-        each = [worst_shapes(config, self.release.release) for config in self.completions]
+        """`worst_shapes` of the release, None where what is unknown decides.
+
+        An unknown context is taken as long: these are the largest shapes.
+        """
+        longest = max(given(config.context_len) for config in self.completions)
+        each = [
+            worst_shapes(config, self.release.release)
+            for config in self.completions
+            if "context_len" not in self.open_fields or config.context_len == longest
+        ]
         merged = [self._merge(producer, each) for producer in _producers(each)]
         return merged if self.copies else [shape._replace(copied=False) for shape in merged]
 

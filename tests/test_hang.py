@@ -335,6 +335,7 @@ def torchrun(*options: str) -> tuple[int, dict]:
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_torchrun_does_not_stay_in_a_hang():
     status, report = torchrun("--stall-s=1")
     assert status == 1

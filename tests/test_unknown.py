@@ -40,10 +40,15 @@ def test_a_verdict_holds_whatever_is_hidden(config, hidden, release):
     assume(config.attn_cp_size > 1 or "attn_cp_size" not in hidden or not config.cp_zigzag)
     full, part = check(config, release), check(reading(config, hidden), release)
     for rule in RULES:
-        assert part.rules[rule].verdict in (full.rules[rule].verdict, "unknown"), rule
-    assert part.verdict in (full.verdict, "unknown")
+        assert _agrees(part.rules[rule].verdict, full.rules[rule].verdict), rule
+    assert _agrees(part.verdict, full.verdict)
     if part.verdict == "unknown" != full.verdict:
         assert part.unknown
+
+
+def _agrees(part, full):
+    """Start-up that is certain to hang hangs, also where an unknown pool overflows besides."""
+    return part in (full, "unknown") or (part, full) == ("hangs", "overflows")
 
 
 @given(

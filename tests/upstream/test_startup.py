@@ -83,6 +83,7 @@ def test_0_5_14_with_the_old_size_hangs_in_its_own_lines() -> None:
     assert nothing_is_left()
 
 
+@pytest.mark.slow
 def test_0_5_14_with_its_own_size_profiles() -> None:
     report = run_released("0.5.14", "released")
     is_profiled(report)
@@ -90,6 +91,7 @@ def test_0_5_14_with_its_own_size_profiles() -> None:
     assert nothing_is_left()
 
 
+@pytest.mark.slow
 def test_0_5_23_with_the_old_size_does_not_hang() -> None:
     is_told(run_released("0.5.23", "old"))
     assert wheels.sglang("0.5.23").manifest["files"][SIZER]  # the profiler that ran

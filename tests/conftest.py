@@ -1,0 +1,9 @@
+"""Property tests: no deadline (machines differ), and the same examples on every CI run."""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")

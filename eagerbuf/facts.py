@@ -110,6 +110,9 @@ class Deployment:
     def _candidates(self, name: str) -> tuple[Any, ...]:
         if name == "tp_size":
             return TP_FACTORS
+        if name in ("dp_size", "attn_cp_size") and "tp_size" not in self.open_fields:
+            ranks = given(self.values["tp_size"]) or 1
+            return tuple(n for n in range(1, ranks + 1) if ranks % n == 0)
         off = name == "chunked_prefill_size" and self.values["max_total_num_tokens"] is not None
         return (*CANDIDATES[name], -1) if off else CANDIDATES[name]
 

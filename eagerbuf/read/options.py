@@ -163,8 +163,8 @@ def names_sizing(word: str) -> bool:
 @cache
 def listed() -> tuple[Version, ...]:
     """The oldest and the newest release whose options are listed."""
-    first = min(version(option.first) for option in table())
-    return first, max(version(option.last) for option in table())
+    firsts, lasts = ({getattr(option, end) for option in table()} for end in ("first", "last"))
+    return min(map(version, firsts)), max(map(version, lasts))
 
 
 def list_for(release: str | None) -> Version:

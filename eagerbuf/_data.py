@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+from typing import TYPE_CHECKING
 
-_PLACES = (Path(__file__).parent / "data", Path(__file__).parent.parent / "data")
+if TYPE_CHECKING:
+    from pathlib import Path  # imported where a Path is asked for: a check of a command needs none
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_PLACES = (os.path.join(_PACKAGE, "data"), os.path.join(os.path.dirname(_PACKAGE), "data"))
 
 
 def data_path(name: str) -> Path:
     """Path of the data file `name`; FileNotFoundError naming it if the installation lacks it."""
+    from pathlib import Path
+
+    return Path(_find(name))
+
+
+def read_data(name: str) -> str:
+    """Text of the data file `name`, UTF-8; FileNotFoundError as for `data_path`."""
+    with open(_find(name), encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def _find(name: str) -> str:
     for place in _PLACES:
-        if (place / name).is_file():
-            return place / name
+        path = os.path.join(place, name)
+        if os.path.isfile(path):
+            return path
     raise FileNotFoundError(f"data file {name} is missing from this installation of eagerbuf")

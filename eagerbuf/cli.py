@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, Any
 
 from eagerbuf.config import FIELDS, FLAGS
@@ -118,7 +117,7 @@ def _text(options: argparse.Namespace) -> str:
             raise ValueError("standard input is closed; give a file or --command")
         return _decoded(sys.stdin.buffer, "standard input")
     try:
-        with Path(options.file).open("rb") as file:
+        with open(options.file, "rb") as file:
             return _decoded(file, options.file)
     except OSError as error:
         raise ValueError(f"{options.file}: {error.strerror or error}") from None

@@ -6,10 +6,13 @@ import csv
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from eagerbuf._data import data_path
+from eagerbuf._data import read_data
 from eagerbuf.sizing import RULES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COLUMNS = (
     "release",
@@ -42,20 +45,23 @@ class Release:
 
 def load_releases(path: Path) -> tuple[Release, ...]:
     """The rows of a releases CSV, oldest first; ValueError with file, line and reason."""
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != COLUMNS:
-            raise ValueError(f"{path.name}, line 1: columns must be {','.join(COLUMNS)}")
-        rows = [_row(row, f"{path.name}, line {reader.line_num}") for row in reader]
+    return _parse(path.read_text(encoding="utf-8"), path.name)
+
+
+def _parse(text: str, name: str) -> tuple[Release, ...]:
+    reader = csv.DictReader(text.splitlines())
+    if tuple(reader.fieldnames or ()) != COLUMNS:
+        raise ValueError(f"{name}, line 1: columns must be {','.join(COLUMNS)}")
+    rows = [_row(row, f"{name}, line {reader.line_num}") for row in reader]
     if not any(row.numbered for row in rows):
-        raise ValueError(f"{path.name}: no release in it")
+        raise ValueError(f"{name}: no release in it")
     return tuple(rows)
 
 
 @cache
 def releases() -> tuple[Release, ...]:
     """All known releases, oldest first."""
-    return load_releases(data_path("releases.csv"))
+    return _parse(read_data("releases.csv"), "releases.csv")
 
 
 def newest_release() -> Release:

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from eagerbuf._data import data_path
+from eagerbuf._data import read_data
 
 _SPLITS = ("in-seq-split", "round-robin-split")
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -125,7 +125,7 @@ def release_name(at: Version) -> str:
 @cache
 def table() -> tuple[Option, ...]:
     """All rows of data/flags.csv."""
-    lines = data_path("flags.csv").read_text(encoding="utf-8").splitlines()[1:]
+    lines = read_data("flags.csv").splitlines()[1:]
     return tuple(Option(*line.split(",")) for line in lines)
 
 

@@ -19,9 +19,9 @@ def data_path(name: str) -> Path:
     return Path(_find(name))
 
 
-def read_data(name: str) -> str:
-    """Text of the data file `name`, UTF-8; FileNotFoundError as for `data_path`."""
-    with open(_find(name), encoding="utf-8", newline="") as file:
+def read_data(name: str) -> bytes:
+    """What the data file `name` holds; FileNotFoundError as for `data_path`."""
+    with open(_find(name), "rb") as file:
         return file.read()
 
 

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from eagerbuf._data import read_data
+from eagerbuf.schema import Row, day, flag, matching, maybe, one_of, rows, text
 from eagerbuf.sizing import RULES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COLUMNS = (
-    "release",
-    "newest_file",
-    "eager_runner",
-    "sizing_rule",
-    "profile_failure_broadcast",
-    "probe_clipped_to_context",
-    "extend_autotune",
-)
+SCHEMA = {
+    "release": matching(
+        r"\d{1,6}\.\d{1,6}\.\d{1,6}(rc\d{1,6}|\.post\d{1,6})?|main [ -~]+",
+        "a release, as 0.5.14, or a stretch of main",
+    ),
+    "newest_file": day,
+    "eager_runner": flag,
+    "sizing_rule": maybe(one_of(*RULES)),
+    "profile_failure_broadcast": flag,
+    "probe_clipped_to_context": flag,
+    "extend_autotune": flag,
+    "source": text,
+}
 
 
 @dataclass(frozen=True)
 class Release:
-    """One SGLang release: `sizing_rule` is None without an eager runner, flags as in the CSV."""
+    """One SGLang release: `sizing_rule` is None without an eager runner, flags as in the CSV.
+
+    `source` is the wheel it was read from; empty for a release older than the table.
+    """
 
     release: str
     newest_file: str
@@ -36,6 +44,7 @@ class Release:
     profile_failure_broadcast: bool
     probe_clipped_to_context: bool
     extend_autotune: bool
+    source: str = ""
 
     @property
     def numbered(self) -> bool:
@@ -45,17 +54,18 @@ class Release:
 
 def load_releases(path: Path) -> tuple[Release, ...]:
     """The rows of a releases CSV, oldest first; ValueError with file, line and reason."""
-    return _parse(path.read_text(encoding="utf-8"), path.name)
+    return _parse(path.read_bytes(), path.name)
 
 
-def _parse(text: str, name: str) -> tuple[Release, ...]:
-    reader = csv.DictReader(text.splitlines())
-    if tuple(reader.fieldnames or ()) != COLUMNS:
-        raise ValueError(f"{name}, line 1: columns must be {','.join(COLUMNS)}")
-    rows = [_row(row, f"{name}, line {reader.line_num}") for row in reader]
-    if not any(row.numbered for row in rows):
-        raise ValueError(f"{name}: no release in it")
-    return tuple(rows)
+def _parse(data: bytes, name: str) -> tuple[Release, ...]:
+    found = rows(data, name, SCHEMA, unique=["release"])
+    parsed = tuple(map(_release, found))
+    for row, (before, release) in zip(found[1:], pairwise(parsed), strict=True):
+        if release.newest_file < before.newest_file:
+            raise ValueError(f"{row.where}: newest_file is before that of the row above")
+    if not any(row.numbered for row in parsed):
+        raise ValueError(f"{found[-1].where}: no release up to here that can be installed")
+    return parsed
 
 
 @cache
@@ -107,22 +117,10 @@ def _key(version: str) -> tuple[int, ...] | None:
     return (int(match[1]), int(match[2]), int(match[3]), stage, int(match[5] or 0))
 
 
-def _row(row: dict[str, str], where: str) -> Release:
-    if None in row or None in row.values():
-        raise ValueError(f"{where}: must have {len(COLUMNS)} fields")
-    rule = row["sizing_rule"] or None
-    if rule is not None and rule not in RULES:
-        raise ValueError(f"{where}: sizing_rule={rule!r} is none of {', '.join(RULES)}")
-    runner = _flag(row, "eager_runner", where)
-    if runner != (rule is not None):
-        raise ValueError(f"{where}: a release has a sizing_rule exactly if it has an eager_runner")
-    if not row["release"] or not re.fullmatch(r"\d{4}-\d\d-\d\d", row["newest_file"]):
-        raise ValueError(f"{where}: needs a release and newest_file as YYYY-MM-DD")
-    flags = [_flag(row, name, where) for name in COLUMNS[4:]]
-    return Release(row["release"], row["newest_file"], runner, rule, *flags)
-
-
-def _flag(row: dict[str, str], name: str, where: str) -> bool:
-    if row[name] not in ("yes", "no"):
-        raise ValueError(f"{where}: {name}={row[name]!r} must be yes or no")
-    return row[name] == "yes"
+def _release(row: Row) -> Release:
+    found = Release(**row.values)
+    if found.eager_runner != (found.sizing_rule is not None):
+        raise ValueError(
+            f"{row.where}: a release has a sizing_rule exactly if it has an eager_runner"
+        )
+    return found

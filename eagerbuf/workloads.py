@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eagerbuf._data import data_path
+from eagerbuf.schema import Row, decimal, rows, text, whole
 from eagerbuf.traces import load_requests
 
 if TYPE_CHECKING:
@@ -21,20 +20,35 @@ if TYPE_CHECKING:
 
 __all__ = ["Workload", "load_requests", "load_workloads", "sample_requests", "workload_names"]
 
-COLUMNS = ("workload", "requests", "duration_s", "quantile", "prompt_tokens", "output_tokens")
+COUNT = whole(1, 999_999_999)
+SCHEMA = {
+    "workload": text,
+    "requests": COUNT,
+    "duration_s": COUNT,
+    "quantile": decimal(0, 1),
+    "prompt_tokens": COUNT,
+    "output_tokens": COUNT,
+    "source": text,
+}
+TOKENS = ("prompt_tokens", "output_tokens")
+SAME = ("requests", "duration_s", "source")
 QUANTILES = tuple(round(0.005 * i, 3) for i in range(201))
 MAX_SAMPLES = 10_000_000
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One trace: `requests` seen in `duration_s` seconds, and token counts at QUANTILES."""
+    """One trace: `requests` seen in `duration_s` seconds, and token counts at QUANTILES.
+
+    `source` is the trace's own file.
+    """
 
     name: str
     requests: int
     duration_s: int
     prompt_tokens: tuple[int, ...]
     output_tokens: tuple[int, ...]
+    source: str = ""
 
     @property
     def rate(self) -> float:
@@ -46,19 +60,12 @@ def load_workloads(path: Path) -> dict[str, Workload]:
     """The workloads of a quantile table, by name; ValueError with file, line and reason.
 
     Each has one row for each of QUANTILES, in order, with token counts that never fall and the
-    same `requests` and `duration_s` in all of them.
+    same `requests`, `duration_s` and `source` in all of them.
     """
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != COLUMNS:
-            raise ValueError(f"{path.name}, line 1: columns must be {','.join(COLUMNS)}")
-        found: dict[str, list[_Row]] = {}
-        for row in reader:
-            parsed = _row(row, f"{path.name}, line {reader.line_num}")
-            found.setdefault(parsed.name, []).append(parsed)
-    if not found:
-        raise ValueError(f"{path.name}: no workload in it")
-    return {name: _workload(rows) for name, rows in found.items()}
+    found: dict[str, list[Row]] = {}
+    for row in rows(path.read_bytes(), path.name, SCHEMA):
+        found.setdefault(row.values["workload"], []).append(row)
+    return {name: _workload(name, group) for name, group in found.items()}
 
 
 @cache
@@ -109,55 +116,24 @@ def _inverse(uniform: NDArray[float64], tokens: tuple[int, ...]) -> NDArray[int6
     return np.rint(np.interp(uniform, QUANTILES, tokens)).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class _Row:
-    where: str
-    name: str
-    requests: int
-    duration_s: int
-    quantile: float
-    prompt_tokens: int
-    output_tokens: int
-
-
-def _row(row: dict[str, str], where: str) -> _Row:
-    if None in row or None in row.values():
-        raise ValueError(f"{where}: must have {len(COLUMNS)} fields")
-    if not row["workload"]:
-        raise ValueError(f"{where}: workload is empty")
-    counts = {name: _count(row, name, where) for name in COLUMNS[1:3] + COLUMNS[4:]}
-    try:
-        quantile = float(row["quantile"])
-    except ValueError:
-        quantile = math.nan
-    return _Row(where, row["workload"], quantile=quantile, **counts)
-
-
-def _count(row: dict[str, str], name: str, where: str) -> int:
-    text = row[name]
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and int(text) >= 1):
-        raise ValueError(f"{where}: {name}={text!r} must be a whole number of 1 to 999999999")
-    return int(text)
-
-
-def _workload(rows: list[_Row]) -> Workload:
-    for problem in _problems(rows):
+def _workload(name: str, group: list[Row]) -> Workload:
+    for problem in _problems(name, group):
         raise ValueError(problem)
-    first = rows[0]
-    prompts, outputs = (tuple(getattr(row, name) for row in rows) for name in COLUMNS[4:])
-    return Workload(first.name, first.requests, first.duration_s, prompts, outputs)
+    first = group[0].values
+    prompts, outputs = (tuple(row.values[column] for row in group) for column in TOKENS)
+    return Workload(name, first["requests"], first["duration_s"], prompts, outputs, first["source"])
 
 
-def _problems(rows: list[_Row]) -> Iterator[str]:
+def _problems(name: str, group: list[Row]) -> Iterator[str]:
     """What is wrong with the rows of one workload, each with its line."""
-    for row, expected in zip(rows, QUANTILES, strict=False):
-        if row.quantile != expected:
-            yield f"{row.where}: quantile of {row.name} must be {expected}, the next of 0 to 1"
-    if len(rows) != len(QUANTILES):
-        yield f"{rows[-1].where}: {row.name} has {len(rows)} quantiles, not {len(QUANTILES)}"
-    for before, row in pairwise(rows):
-        if (row.requests, row.duration_s) != (before.requests, before.duration_s):
-            yield f"{row.where}: requests and duration_s of {row.name} must stay the same"
-        for name in COLUMNS[4:]:
-            if getattr(row, name) < getattr(before, name):
-                yield f"{row.where}: {name}={getattr(row, name)} is less than the row before"
+    for row, expected in zip(group, QUANTILES, strict=False):
+        if row.values["quantile"] != expected:
+            yield f"{row.where}: quantile of {name} must be {expected}, the next of 0 to 1"
+    if len(group) != len(QUANTILES):
+        yield f"{group[-1].where}: {name} has {len(group)} quantiles, not {len(QUANTILES)}"
+    for before, row in pairwise(group):
+        if any(row.values[column] != before.values[column] for column in SAME):
+            yield f"{row.where}: {', '.join(SAME)} of {name} must stay the same"
+        for column in TOKENS:
+            if row.values[column] < before.values[column]:
+                yield f"{row.where}: {column}={row.values[column]} is less than the row before"

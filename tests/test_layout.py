@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "eagerbuf"
 # from the ground up: a room may import the rooms before its own line
 ORDER = [
-    {"columns", "_data", "faces"},
+    {"columns", "_data", "faces", "schema"},
     {"config"},
     {"producers", "table"},
     {"sizing", "predictor", "admission"},
@@ -31,6 +31,7 @@ HEAVY = {"torch", "pandas", "plotly", "numpy"}
 LIGHT_ROOMS = {
     "config",
     "columns",
+    "schema",
     "sizing",
     "predictor",
     "shapes",

@@ -37,7 +37,7 @@ def test_unknown_releases_are_named(name):
         ("0.5.14,2026-06-26,yes", "0.5.14,2026-06-26,no", "line 9: a release has a sizing_rule"),
         ("0.5.14,2026-06-26,yes", "0.5.14,2026-06-26,maybe", "line 9: eager_runner='maybe'"),
         ("0.5.14,2026-06-26", "0.5.14,June", "line 9.*YYYY"),
-        ("0.5.14,2026-06-26,yes,pr28677,no", "0.5.14,2026-06-26,yes", "line 9: must have 7"),
+        ("0.5.14,2026-06-26,yes,pr28677,no", "0.5.14,2026-06-26,yes", "line 9: must have 8 fields"),
     ],
 )
 def test_a_damaged_file_is_named_by_line_and_reason(tmp_path, old, new, words):

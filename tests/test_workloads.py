@@ -241,8 +241,8 @@ def test_what_cannot_be_sampled_is_named(workload, n, words):
 
 def table(change=lambda lines: lines):
     """A good quantile table of one workload, after a change of its lines."""
-    lines = ["workload,requests,duration_s,quantile,prompt_tokens,output_tokens"]
-    lines += [f"one,50,20,{0.005 * i:.3f},{10 + i},{1 + i // 2}" for i in range(201)]
+    lines = ["workload,requests,duration_s,quantile,prompt_tokens,output_tokens,source"]
+    lines += [f"one,50,20,{0.005 * i:.3f},{10 + i},{1 + i // 2},s" for i in range(201)]
     return "\n".join(change(lines)) + "\n"
 
 
@@ -260,24 +260,24 @@ def edited(number, old, new):
     ("change", "words"),
     [
         (lambda lines: lines[:0], "line 1: columns must be workload,requests"),
-        (lambda lines: lines[:1], "no workload in it"),
+        (lambda lines: lines[:1], "line 1: no rows after it"),
         (edited(1, "quantile", "q"), "line 1: columns must be"),
         (lambda lines: lines[:-1], "line 201: one has 200 quantiles, not 201"),
         (lambda lines: [*lines, lines[-1]], "line 203: one has 202 quantiles, not 201"),
         (lambda lines: lines[:5] + lines[6:], "line 6: quantile of one must be 0.02"),
         (edited(4, "0.010", "0.011"), "line 4: quantile of one must be 0.01,"),
-        (edited(4, "0.010", "x"), "line 4: quantile of one must be 0.01,"),
+        (edited(4, "0.010", "x"), "line 4: quantile='x' must be a number of 0 to 1"),
         (edited(9, ",17,", ",15,"), "line 9: prompt_tokens=15 is less"),
         (edited(202, ",101", ",7"), "line 202: output_tokens=7 is less"),
-        (edited(7, ",50,", ",51,"), "line 7: requests and duration_s of one must stay"),
-        (edited(7, ",20,", ",21,"), "line 7: requests and duration_s of one must stay"),
+        (edited(7, ",50,", ",51,"), "line 7: requests, duration_s, source of one must stay"),
+        (edited(7, ",20,", ",21,"), "line 7: requests, duration_s, source of one must stay"),
         (edited(7, ",20,", ",0,"), "line 7: duration_s='0' must be a whole number"),
         (edited(7, ",20,", ",2.5,"), "line 7: duration_s='2.5'"),
         (edited(2, ",10,", ",-10,"), "line 2: prompt_tokens='-10'"),
         (edited(2, ",10,", ",,"), "line 2: prompt_tokens=''"),
-        (edited(2, "one", ""), "line 2: workload is empty"),
-        (edited(3, ",1", ""), "line 3: must have 6 fields"),
-        (edited(3, ",1", ",1,1"), "line 3: must have 6 fields"),
+        (edited(2, "one", ""), "line 2: workload='' must be text"),
+        (edited(3, ",s", ""), "line 3: must have 7 fields, has 6"),
+        (edited(3, ",s", ",s,1"), "line 3: must have 7 fields, has 8"),
     ],
 )
 def test_a_bad_quantile_table_names_file_line_and_reason(tmp_path, change, words):

@@ -56,7 +56,7 @@ def report(wheel: Wheel) -> int:
     rows = [(name, value, listed.get(name, "")) for name, value in found.items()]
     print(_table(("fact", wheel.version, "data/releases.csv"), rows))
     if known is None:
-        print(f"\nnot in data/releases.csv; the line to add:\n{_line(found)}")
+        print(f"\nnot in data/releases.csv; the line to add:\n{_line(found, wheel)}")
     outcomes = [_compared(comparison, wheel, REPORT_CASES) for comparison in formulas(wheel)]
     print("\n" + _table(("formula", "cases", "differ", "note"), _rows(outcomes)))
     wrong = known is not None and any(found[name] != known[name] for name in known)
@@ -108,9 +108,9 @@ def _rows(outcomes: list[Outcome]) -> Iterator[tuple[str, ...]]:
         yield outcome.name, str(outcome.cases), str(outcome.differ), note
 
 
-def _line(found: dict[str, str]) -> str:
+def _line(found: dict[str, str], wheel: Wheel) -> str:
     text = io.StringIO()
-    csv.writer(text).writerow(found[name] for name in facts.COLUMNS)
+    csv.writer(text).writerow([*(found[name] for name in facts.COLUMNS), wheel.manifest["wheel"]])
     return text.getvalue().strip()
 
 

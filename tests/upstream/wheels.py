@@ -85,9 +85,9 @@ FLASHINFER_NEW = Wheel("flashinfer-python", "0.7.2")  # what SGLang 0.5.23 pins
 
 
 def releases() -> list[dict[str, str]]:
-    """The rows of data/releases.csv, oldest first."""
+    """What data/releases.csv says of each release, oldest first: its rows without the source."""
     with (ROOT / "data" / "releases.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return [{k: v for k, v in row.items() if k != "source"} for row in csv.DictReader(file)]
 
 
 def known_releases() -> list[str]:

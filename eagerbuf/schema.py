@@ -10,6 +10,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 Reads = Callable[[str], Any]  # a field's text to its value; ValueError with what it must be
@@ -45,7 +46,7 @@ def rows(
     lines = _lines(data, name)
     header, *fields = list(_split(lines, name)) or [(1, [])]
     names = _columns(header[1], name, schema, optional)
-    readers = [(column, schema[column]) for column in names]
+    readers = [(column, cache(schema[column])) for column in names]  # most fields stand often
     found = [_row(values, f"{name}, line {line}", readers) for line, values in fields]
     if not found:
         raise ValueError(f"{name}, line 1: no rows after it")
@@ -71,13 +72,17 @@ def _lines(data: bytes, name: str) -> list[str]:
 
 
 def _split(lines: list[str], name: str) -> Iterator[tuple[int, list[str]]]:
-    """Number and fields of each line."""
+    """Number and fields of each line; a quoted field ends in the line it begins in."""
     reader = csv.reader(lines, strict=True)
+    line = 1
     try:
         for fields in reader:
-            yield reader.line_num, fields
+            if reader.line_num > line:
+                raise csv.Error("a quote that is not closed")
+            yield line, fields
+            line += 1
     except csv.Error as error:
-        raise ValueError(f"{name}, line {reader.line_num}: not CSV ({error})") from None
+        raise ValueError(f"{name}, line {line}: not CSV ({error})") from None
 
 
 def _columns(
@@ -93,7 +98,7 @@ def _columns(
     raise ValueError(f"{name}, line 1: columns must be {','.join(schema)}; {why}")
 
 
-def _row(fields: list[str], where: str, readers: list[tuple[str, Reads]]) -> Row:
+def _row(fields: list[str], where: str, readers: Sequence[tuple[str, Reads]]) -> Row:
     if len(fields) != len(readers):
         raise ValueError(f"{where}: must have {len(readers)} fields, has {len(fields)}")
     values = {}
@@ -108,7 +113,7 @@ def _row(fields: list[str], where: str, readers: list[tuple[str, Reads]]) -> Row
 def _check_unique(found: list[Row], unique: Sequence[str]) -> None:
     seen: dict[tuple[Any, ...], str] = {}
     for row in found if unique else ():
-        key = tuple(row.values[column] for column in unique)
+        key = tuple(map(row.values.__getitem__, unique))
         if key in seen:
             what = ", ".join(f"{column}={row.values[column]!r}" for column in unique)
             raise ValueError(f"{row.where}: {what} stands in {seen[key].partition(', ')[2]} too")

@@ -8,11 +8,11 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "eagerbuf"
 # from the ground up: a room may import the rooms before its own line
 ORDER = [
-    {"columns", "_data", "faces", "schema"},
+    {"columns", "_data", "faces", "outputs", "schema"},
     {"config"},
     {"producers", "table"},
     {"sizing", "predictor", "admission"},
-    {"releases", "buffers"},
+    {"releases", "buffers", "models"},
     {"shapes"},
     {"facts", "deployments", "traces", "read"},
     {"findings", "ablations", "explore", "place", "workloads"},
@@ -37,6 +37,7 @@ LIGHT_ROOMS = {
     "shapes",
     "admission",
     "releases",
+    "models",
     "check",
     "facts",
     "findings",

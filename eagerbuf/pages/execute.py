@@ -15,6 +15,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+from eagerbuf.outputs import write_whole
+
 PLOTLY = "application/vnd.plotly.v1+json"
 CELL_LIMIT_S = 300
 METADATA = {
@@ -107,9 +109,7 @@ def save(run: Executed) -> None:
             if PLOTLY in output.get("data", {}):
                 output["data"]["image/png"] = png(output["data"][PLOTLY])
     nbformat.validate(notebook)
-    written = run.path.with_suffix(".part")
-    written.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
-    written.replace(run.path)
+    write_whole(run.path, nbformat.writes(notebook) + "\n")
 
 
 def png(figure: dict[str, Any]) -> str:

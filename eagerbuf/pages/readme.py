@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 
+from eagerbuf.outputs import write_whole
 from eagerbuf.pages.execute import Executed, NotebookFailed, notebook_paths
 
 PICTURE = "shapes.png"
@@ -41,5 +42,6 @@ def refresh(readme: Path, folder: Path) -> None:
         raise NotebookFailed(f"{readme.name}: the marks around the table of notebooks are missing")
     before, rest = text.split(START)
     after = rest.split(END)[1]
-    readme.write_text(f"{before}{START}\n{table(folder)}\n{END}{after}", encoding="utf-8")
-    (folder / PICTURE).write_bytes(picture(folder))
+    rows, drawn = table(folder), picture(folder)
+    write_whole(readme, f"{before}{START}\n{rows}\n{END}{after}")
+    write_whole(folder / PICTURE, drawn)

@@ -20,6 +20,7 @@ from eagerbuf.hang import HangReport
 from eagerbuf.hang.settings import Settings
 from eagerbuf.hang.stacks import relative
 from eagerbuf.hang.watch import Sighting
+from eagerbuf.outputs import write_whole
 from tests.upstream import facts, wheels
 from tests.upstream.compare import run
 from tests.upstream.formulas import formulas
@@ -132,7 +133,7 @@ def main() -> int:
     _write("start_ups", [_ended(name, report) for name, report in runs.items()])
     held = {name: _held(runs[name]) for name in RUNS}
     lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in held.items())
-    (FOLDER / "runs.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+    write_whole(FOLDER / "runs.json", "{\n" + ",\n".join(lines) + "\n}\n")
     return 0
 
 
@@ -158,7 +159,7 @@ def _ended(name: str, report: HangReport) -> dict[str, Any]:
 
 
 def _write(name: str, rows: list[dict[str, Any]]) -> None:
-    DataFrame(rows).to_csv(FOLDER / f"{name}.csv", index=False, lineterminator="\n")
+    write_whole(FOLDER / f"{name}.csv", DataFrame(rows).to_csv(index=False, lineterminator="\n"))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ _ROOMS = {
     "shapes": ("Shape", "mlp_sync_pad", "worst_shapes"),
     "admission": ("admit",),
     "releases": ("Release", "find_release"),
+    "models": ("Model", "find_model", "models"),
     "check": ("Report", "check"),
     "read": ("Reading", "read_config", "read_log"),
     "workloads": ("load_requests", "sample_requests"),

@@ -1,4 +1,4 @@
-"""Four deployments people run, as EngineConfigs (data/deployments.csv)."""
+"""Deployments people run and pools of public logs, as EngineConfigs (deployments.csv, logs.csv)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from eagerbuf._data import data_path
 from eagerbuf.config import FIELDS, FLAGS, EngineConfig
+from eagerbuf.models import find_model
 from eagerbuf.schema import Reads, Row, decimal, flag, matching, maybe, rows, text, whole
 
 
@@ -21,23 +22,33 @@ SCHEMA = {
     "name": text,
     **{name: maybe(_reads(name)) for name in FIELDS},
     "smooth_factor": maybe(decimal()),
+    "model": maybe(text),
+    "kv_bytes_per_token": maybe(decimal(1)),
     "source": text,
 }
+
+EXTRA = ("smooth_factor", "model", "kv_bytes_per_token")
+OPTIONAL = (*FIELDS, *EXTRA)
 
 
 @dataclass(frozen=True)
 class NamedDeployment:
-    """A deployment's name, effective per-rank settings, smoothing factor (or None) and source."""
+    """A deployment's name, effective per-rank settings, smoothing factor (or None) and source.
+
+    `model`: its row of models.csv, `kv_bytes_per_token`: as its own log states it; None: not known.
+    """
 
     name: str
     config: EngineConfig
     smooth_factor: float | None
     source: str
+    model: str | None = None
+    kv_bytes_per_token: float | None = None
 
 
 def load_deployments(path: Path) -> tuple[NamedDeployment, ...]:
     """The rows of a deployments CSV; ValueError with file, line and reason."""
-    found = rows(path.read_bytes(), path.name, SCHEMA, unique=["name"], optional=FIELDS)
+    found = rows(path.read_bytes(), path.name, SCHEMA, unique=["name"], optional=OPTIONAL)
     return tuple(map(_deployment, found))
 
 
@@ -47,11 +58,20 @@ def deployments() -> tuple[NamedDeployment, ...]:
     return load_deployments(data_path("deployments.csv"))
 
 
+@cache
+def log_lines() -> tuple[NamedDeployment, ...]:
+    """KV pools of public start-up logs, and the settings that the logs show."""
+    return load_deployments(data_path("logs.csv"))
+
+
 def _deployment(row: Row) -> NamedDeployment:
     given = row.values
     settings = {name: given[name] for name in FIELDS if given.get(name) is not None}
     try:
         config = EngineConfig(**settings)
+        if given.get("model") is not None:
+            find_model(given["model"])
     except (TypeError, ValueError) as error:
         raise ValueError(f"{row.where}: {error}") from None
-    return NamedDeployment(given["name"], config, given["smooth_factor"], given["source"])
+    extra = {name: given.get(name) for name in EXTRA}
+    return NamedDeployment(given["name"], config, source=given["source"], **extra)

@@ -419,6 +419,6 @@ def test_figures_hold_plain_numbers() -> None:
     titles = [figure.layout.title.text for figure in figures]
     # 8 and 12: 2041 to 2047 and 2049 are unaligned to 8; all but 2052 and 2040 to 12
     assert titles[0].startswith("17 of 18 dummies are mis-shaped, 8 tune")
-    assert titles[1] == "At 3 tokens 1 of 1 calls are refused, at 4 tokens 0 of 1 calls are refused"
+    assert titles[1] == "At 3 tokens every call is refused, at 4 tokens none is"
     assert titles[2].startswith("Sized the old way, 3 of 8 loads raise from 2,045 running")
     assert titles[4].startswith("The tactic kept for the dummy costs at most 50 %")

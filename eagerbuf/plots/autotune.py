@@ -55,7 +55,7 @@ def collectives(table: DataFrame) -> go.Figure:
     """Who refused: one square a rank, collective and token count, from `run_collectives`."""
     lanes = [f"{row.collective}<br>{row.num_tokens:,} tokens" for row in table.itertuples()]
     told = [
-        f"at {n:,} tokens {(~done).sum()} of {len(done)} calls are refused"
+        f"at {n:,} tokens {_refused(int((~done).sum()), len(done))}"
         for n, done in table.groupby("num_tokens").done
     ]
     fig = figure(
@@ -85,6 +85,12 @@ def collectives(table: DataFrame) -> go.Figure:
     return fig
 
 
+def _refused(calls: int, of: int) -> str:
+    if calls in (0, of):
+        return "every call is refused" if calls else "none is"
+    return f"{calls} of {of} calls are refused"
+
+
 def peak_load(table: DataFrame) -> go.Figure:
     """Rows of the padded batch against the buffers of each rule, from `load_decode`."""
     old = table[table.rule == table.rule.iloc[0]]
@@ -110,9 +116,23 @@ def peak_load(table: DataFrame) -> go.Figure:
         capacity, fits = int(part.max_bs.iloc[0]), bool(part.loaded.all())
         color = COLORS["fits" if fits else "overflow"]
         ceiling(fig, capacity, f"{rule}: {capacity:,} requests", color, side)
+    if len(raised):
+        _name_raised(fig, raised)
     fig.update_yaxes(range=[int(old.bs.min()) - 3, int(table.max_bs.max()) + 3], tickformat=",")
     fig.update_xaxes(tickformat=",")
     return fig
+
+
+def _name_raised(fig: go.Figure, raised: DataFrame) -> None:
+    """Says in the picture what the orange points are."""
+    fig.add_annotation(
+        x=float(raised.running_requests.mean()),
+        y=int(raised.bs.max()),
+        text="the copy raises",
+        font={"color": COLORS["overflow"]},
+        yshift=18,
+        showarrow=False,
+    )
 
 
 def rarity(table: DataFrame) -> go.Figure:
@@ -120,23 +140,27 @@ def rarity(table: DataFrame) -> go.Figure:
     two, other = table[table.power_of_two], table[~table.power_of_two]
     differ, pairs = int(two.tuned_set_differs.sum()), int(two.pairs.sum())
     fig = figure(
-        f"With power-of-two alignments {differ} of {pairs:,} pairs tune another bucket set",
+        f"Power-of-two alignments hardly ever tune another bucket set: {differ} of {pairs:,} pairs",
         "alignment (tokens)",
-        "max_running_requests affected (%)",
+        "pairs with another set (%)",
         bargap=0.25,
     )
-    for part, color, name in ((two, "fits", "power of two"), (other, "light", "any other")):
+    for part, color, name in (
+        (two, "fits", "power of two"),
+        (other, "light", "any other number"),
+    ):
         fig.add_bar(
             x=part.alignment.tolist(),
             y=(100 * part.tuned_set_differs / part.pairs).round(3).tolist(),
             name=name,
-            marker={"color": COLORS[color]},
+            marker={"color": COLORS[color], "line": {"width": 0}},
             customdata=part[["tuned_set_differs", "pairs"]].to_numpy().tolist(),
             hovertemplate="alignment %{x}: %{customdata[0]} of %{customdata[1]}<extra></extra>",
         )
     fig.update_layout(
-        showlegend=True, legend={"x": 0.02, "y": 0.98, "title": {"text": "alignment is"}}
+        showlegend=True, legend={"x": 0.02, "y": 0.98, "title": {"text": "alignment is a"}}
     )
+    fig.update_xaxes(tickvals=two.alignment.tolist())
     return fig
 
 
@@ -149,11 +173,13 @@ def regret(cases: DataFrame, summary: DataFrame) -> go.Figure:
     fig = figure(
         f"The tactic kept for the dummy costs at most {worst:.0f} % at the live shape",
         "bucket tuned for the dummy → live tokens",
-        "time at the live shape, best tactic = 1 (log scale)",
+        "time at the live shape,<br>best tactic = 1 (log scale)",
+        height=470,
         showlegend=True,
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-        margin={"l": 80, "r": 30, "t": 110, "b": 65},
+        margin={"l": 90, "r": 30, "t": 100, "b": 65},
     )
+    fig.update_layout(title={"y": 0.97, "yanchor": "top"})
     tactics = summary.tactic.unique().tolist()
     lanes = {name: (at + 0.5) / len(tactics) - 0.5 for at, name in enumerate(tactics)}
     for at, name in enumerate(tactics):
@@ -169,7 +195,9 @@ def regret(cases: DataFrame, summary: DataFrame) -> go.Figure:
     )
     labels = [f"{row.dummy_bucket:,} → {row.live_tokens:,}" for row in cases.itertuples()]
     fig.update_xaxes(tickvals=list(range(len(labels))), ticktext=labels, showgrid=False)
-    fig.update_yaxes(type="log", dtick="D2")
+    for between in range(1, len(labels)):
+        fig.add_vline(x=between - 0.5, line={"color": COLORS["light"], "width": 1})
+    fig.update_yaxes(type="log", tickvals=[1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32])
     return fig
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, ceiling, figure
 
@@ -35,7 +35,22 @@ def probes(frame: DataFrame, ceilings: dict[str, int]) -> go.Figure:
     for name, value in ceilings.items():
         label = f"{name}: {value:,} tokens"
         ceiling(fig, value, label, RULE_COLORS.get(name, COLORS["neutral"]), "top right")
+    for fits, verb in ((False, "overflow"), (True, "fit")):
+        _count(fig, frame[(frame.num_tokens <= capacity) == fits], verb)
+    fig.update_yaxes(tickformat=",")
     return fig
+
+
+def _count(fig: go.Figure, part: DataFrame, verb: str) -> None:
+    """How many of the bars are of this colour, written into them."""
+    if len(part):
+        fig.add_annotation(
+            x=float(part.probe.iloc[: max(len(part) * 2 // 3, 1)].mean()),
+            y=float(part.num_tokens.max()) / 3,
+            text=f"{len(part)} {verb}",
+            font={"color": "white", "size": 15},
+            showarrow=False,
+        )
 
 
 def hang_timeline(events: DataFrame, outcome: str, end: float | None = None) -> go.Figure:
@@ -48,17 +63,40 @@ def hang_timeline(events: DataFrame, outcome: str, end: float | None = None) -> 
     stop = float(events.seconds.max()) if end is None else end
     hung = outcome == "hang"
     fig = figure(
-        "Hang: every rank stays in its last step"
-        if hung
-        else f"Outcome {outcome}: the steps of each rank",
-        "seconds since the start",
-        "rank",
+        _ended(events, outcome),
+        "seconds since the start (s)",
+        "pipeline rank",
         height=150 + 70 * len(ranks),
     )
     for rank in ranks:
         _lane(fig, events[events["rank"] == rank], rank, stop if hung else None)
+    _explain_lane(fig, float(events.seconds.min()), ranks[0])
+    fig.update_xaxes(range=[0, 1.01 * stop])
     fig.update_yaxes(tickvals=ranks, range=[max(ranks) + 0.6, -0.7])
     return fig
+
+
+def _ended(events: DataFrame, outcome: str) -> str:
+    """The outcome as a title, with the second after which nothing moved."""
+    last, ranks = float(events.seconds.max()), events["rank"].nunique()
+    if outcome == "hang":
+        return f"Hang: none of {ranks} ranks moves after {last:.1f} s, each waits for another"
+    if outcome == "completed":
+        return f"Completed: all {ranks} ranks went through every step in {last:.1f} s"
+    return f"Outcome {outcome}: the last step of {ranks} ranks was at {last:.1f} s"
+
+
+def _explain_lane(fig: go.Figure, start: float, rank: int) -> None:
+    """What grey and its ticks mean, written over the first lane."""
+    fig.add_annotation(
+        x=start,
+        y=rank,
+        text="works, a tick for each step",
+        font={"color": COLORS["neutral"]},
+        xanchor="left",
+        yshift=20,
+        showarrow=False,
+    )
 
 
 def _lane(fig: go.Figure, own: DataFrame, rank: int, stop: float | None) -> None:
@@ -81,7 +119,7 @@ def _lane(fig: go.Figure, own: DataFrame, rank: int, stop: float | None) -> None
     fig.add_annotation(
         x=float(last.seconds if stop is None else stop),
         y=rank,
-        text=f"{last.step}, since {last.seconds:.1f} s" if stop is not None else last.step,
+        text=last.step,
         font={"color": COLORS["neutral" if stop is None else "overflow"]},
         xanchor="right",
         yshift=20,
@@ -92,9 +130,9 @@ def _lane(fig: go.Figure, own: DataFrame, rank: int, stop: float | None) -> None
 def latency_fit(samples: DataFrame, curve: DataFrame) -> go.Figure:
     """Measured prefill latency (num_tokens, latency_ms) and the fitted curve (same columns)."""
     fig = figure(
-        "Prefill latency grows with the square of the length",
-        "tokens in the probe",
-        "latency (ms)",
+        f"One curve a·l² + b·l + c describes the latency of {len(samples)} probes",
+        "tokens in the probe (l)",
+        "latency of its prefill (ms)",
     )
     fig.add_scatter(
         x=samples.num_tokens.tolist(),
@@ -111,23 +149,30 @@ def latency_fit(samples: DataFrame, curve: DataFrame) -> go.Figure:
         hovertemplate="%{x:,} tokens: %{y:.2f} ms<extra>fit</extra>",
     )
     middle = curve.iloc[len(curve) // 2]
-    fig.add_annotation(
-        x=float(middle.num_tokens),
-        y=float(middle.latency_ms),
-        text="fit a·l² + b·l + c",
-        font={"color": COLORS["fits"]},
-        ax=-70,
-        ay=-40,
-        arrowcolor=COLORS["fits"],
-    )
+    _point_at(fig, middle, "fitted curve", COLORS["fits"], (-70, -45))
+    _point_at(fig, samples.iloc[len(samples) // 4], "a measured probe", COLORS["neutral"], (40, 60))
+    fig.update_yaxes(rangemode="tozero")
     return fig
+
+
+def _point_at(fig: go.Figure, row: Any, text: str, color: str, offset: tuple[int, int]) -> None:
+    """An arrow to the point (num_tokens, latency_ms), its text `offset` pixels away."""
+    fig.add_annotation(
+        x=float(row.num_tokens),
+        y=float(row.latency_ms),
+        text=text,
+        font={"color": color},
+        ax=offset[0],
+        ay=offset[1],
+        arrowcolor=color,
+    )
 
 
 def predicted_chunk(frame: DataFrame, chunk: int, buffers: dict[str, int]) -> go.Figure:
     """Predicted chunk against history: columns history_len, smooth_factor, num_tokens."""
     fig = figure(
         "The predicted chunk only ever shrinks: it never needs more than the chunk",
-        "tokens of the request done before (history)",
+        "tokens of the request computed so far (history)",
         "tokens in the next chunk",
         yaxis={**AXIS, "rangemode": "tozero", "title": {"text": "tokens in the next chunk"}},
     )
@@ -140,18 +185,20 @@ def predicted_chunk(frame: DataFrame, chunk: int, buffers: dict[str, int]) -> go
             line={"color": shade, "width": 2.5},
             hovertemplate=f"history %{{x:,}}: %{{y:,}} tokens<extra>smoothing {factor}</extra>",
         )
-        middle = part.iloc[len(part) // 2]
+        label = part.iloc[len(part) // 4]
         fig.add_annotation(
-            x=int(middle.history_len),
-            y=int(middle.num_tokens),
+            x=int(label.history_len),
+            y=int(label.num_tokens),
             text=f"smoothing {factor}",
             font={"color": shade},
+            xanchor="left",
             yshift=12,
             showarrow=False,
         )
-    ceiling(fig, chunk, f"chunk: {chunk:,}", COLORS["neutral"], "top left")
+    ceiling(fig, chunk, f"chunk: {chunk:,} tokens", COLORS["neutral"], "top right")
     for name, value in buffers.items():
-        ceiling(
-            fig, value, f"{name}: {value:,}", RULE_COLORS.get(name, COLORS["light"]), "top right"
-        )
+        color = RULE_COLORS.get(name, COLORS["light"])
+        ceiling(fig, value, f"buffer of {name}: {value:,} tokens", color, "top right")
+    fig.update_yaxes(tickformat=",")
+    fig.update_xaxes(tickformat=",")
     return fig

@@ -15,7 +15,24 @@ SYMBOLS = {
     "prefill": "circle-open",
     "mixed": "diamond-open",
     "decode": "square-open",
-    "probe": "x-thin-open",
+    "probe": "x",
+}
+
+# where a ceiling's label stands: how high on the log axis, and on which side of its line
+LABELS = {
+    "pr28386": (0.85, "left"),
+    "tight": (0.7, "left"),
+    "pr28677": (0.55, "right"),
+    "pr28894": (0.4, "left"),
+}
+
+_BESIDE = {
+    "xref": "paper",
+    "yref": "paper",
+    "xanchor": "right",
+    "yanchor": "middle",
+    "showarrow": False,
+    "font": {"size": 11},
 }
 
 # 0 fits, 1 overflows
@@ -40,36 +57,40 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
         "Buffers before #28677 are outgrown; every later ceiling holds every batch",
         "tokens in the batch",
         y_title,
-        height=580,
+        height=560,
         showlegend=True,
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0.45},
-        margin={"l": 80, "r": 30, "t": 175, "b": 65},
+        legend={"orientation": "h", "y": 1.04, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+        margin={"l": 80, "r": 30, "t": 165, "b": 65},
         yaxis={**AXIS, "type": "log", "dtick": 1, "title": {"text": y_title}},
     )
     fig.update_layout(title={"y": 0.97, "yanchor": "top"})
-    fig.update_xaxes(range=_reach(batches, names[0]))
+    fig.update_xaxes(range=_reach(batches, names[0]), tickformat=",")
     fig.update_yaxes(range=[-0.15, log10(2 * int(ceilings.max_bs.max()))])
     for name in names:
-        for _, part in _kinds(batches, name):
-            fig.add_scatter(**_points(part), visible=name == names[0])
         for row in ceilings[ceilings.deployment == name].itertuples():
             fig.add_scatter(**_box(row, _reach(batches, name)[1]), visible=name == names[0])
+        for _, part in _kinds(batches, name):
+            fig.add_scatter(**_points(part), visible=name == names[0])
+    _explain_orange(fig)
     _restyle(fig, _by_rule(batches, ceilings, names, rules[0]))
     fig.update_layout(updatemenus=_menus(batches, ceilings, names, rules))
+    for y, text in ((1.215, "deployment"), (1.085, "held against")):
+        fig.add_annotation(x=-0.01, y=y, text=text, **_BESIDE)
     return fig
 
 
 def bytes_per_rule(frame: DataFrame) -> go.Figure:
     """Device bytes under each rule: columns deployment, rule, nbytes; bars on a log scale."""
+    pool = frame.nbytes.where(frame.rule == "pr28894") / 1e6
+    others = frame.nbytes.where(frame.rule != "pr28894").max() / 1e6
     fig = figure(
-        "The pool-sized rule takes tens of megabytes and more, the others about one or less",
+        f"The pool-sized rule pr28894 takes {pool.min():.0f} to {pool.max():.0f} MB, "
+        f"every other at most {others:.1f} MB",
         "megabytes of static buffers on one rank (log scale)",
         "",
         height=470,
         barmode="group",
-        showlegend=True,
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        margin={"l": 220, "r": 60, "t": 95, "b": 65},
+        margin={"l": 220, "r": 30, "t": 60, "b": 65},
     )
     for rule, part in frame.groupby("rule", sort=False):
         megabytes = [n / 1e6 for n in part.nbytes.tolist()]
@@ -78,14 +99,27 @@ def bytes_per_rule(frame: DataFrame) -> go.Figure:
             orientation="h",
             y=part.deployment.tolist(),
             x=megabytes,
-            text=[f"{value:.3g} MB" for value in megabytes],
+            text=[f"{rule}: {value:.3g} MB" for value in megabytes],
             textposition="outside",
+            textfont={"color": RULE_COLORS[str(rule)]},
             marker={"color": RULE_COLORS[str(rule)]},
             hovertemplate=f"%{{y}}: %{{x:.3f}} MB<extra>{rule}</extra>",
         )
-    fig.update_xaxes(type="log", dtick=1, range=[-1.2, 2.8])
+    least, most = (log10(f(frame.nbytes) / 1e6) for f in (min, max))
+    fig.update_xaxes(type="log", dtick=1, range=[least - 0.5, most + 0.25 * (most - least)])
     fig.update_yaxes(autorange="reversed", showgrid=False)
     return fig
+
+
+def _explain_orange(fig: go.Figure) -> None:
+    """A legend entry for the colour of what does not fit; it has no point."""
+    fig.add_scatter(
+        x=[None],
+        y=[None],
+        name="does not fit the bold ceiling",
+        mode="markers",
+        marker={"symbol": "square", "size": 9, "color": COLORS["overflow"]},
+    )
 
 
 def _kinds(batches: DataFrame, name: str) -> list[tuple[str, DataFrame]]:
@@ -101,60 +135,64 @@ def _points(part: DataFrame) -> dict[str, Any]:
         "y": part.bs.tolist(),
         "name": kind,
         "mode": "markers",
-        "marker": {"symbol": SYMBOLS[kind], "size": 7, **SCALE},
+        "marker": {"symbol": SYMBOLS[kind], "opacity": 1, **SCALE},
         "hovertemplate": f"{kind}: %{{x:,}} tokens, %{{y:,}} requests<extra></extra>",
     }
 
 
 def _reach(batches: DataFrame, name: str) -> list[int]:
-    """Range of the token axis: a fifth more than the largest batch."""
-    return [0, int(batches[batches.deployment == name].num_tokens.max()) * 6 // 5]
+    """Range of the token axis: a third more than the largest batch, room for labels."""
+    return [0, int(batches[batches.deployment == name].num_tokens.max()) * 4 // 3]
 
 
 def _box(row: Any, edge: int) -> dict[str, Any]:
-    """The corner of a ceiling: nothing to its right or above it fits."""
-    end = min(row.max_num_tokens, edge)
-    label = f"{row.rule}: {row.max_num_tokens:,} tokens, {row.max_bs:,} requests"
+    """The corner of a ceiling: nothing to its right or above it fits. Its label is beside it."""
+    end, far = min(row.max_num_tokens, edge), row.max_num_tokens > edge
+    height, side = LABELS.get(row.rule, (0.5, "left"))
+    label = f"{row.rule}: {row.max_num_tokens:,}{' →' if far else ''}"
+    middle = row.max_bs if far else max(row.max_bs**height, 1)
     return {
-        "x": [0, end, row.max_num_tokens],
-        "y": [row.max_bs, row.max_bs, 1 if end == row.max_num_tokens else row.max_bs],
-        "text": ["", label, ""],
-        "textposition": "top left",
-        "textfont": {"color": RULE_COLORS[row.rule]},
+        "x": [0, end, end, row.max_num_tokens],
+        "y": [row.max_bs, row.max_bs, middle, row.max_bs if far else 1],
+        "text": ["", "", f" {label} ", ""],
+        "textposition": "top left" if far else f"middle {side}",
+        "textfont": {"color": RULE_COLORS[row.rule], "size": 13},
         "line": {"color": RULE_COLORS[row.rule], "width": 1},
-        "mode": "lines",
+        "mode": "lines+text",
         "showlegend": False,
-        "hovertemplate": f"{label}<extra></extra>",
+        "hovertemplate": f"{label} tokens, {row.max_bs:,} requests<extra></extra>",
     }
 
 
 def _by_rule(
     batches: DataFrame, ceilings: DataFrame, names: list[str], rule: str
 ) -> dict[str, list[Any]]:
-    """What a rule's button changes, a value per trace: colours of points, weight of ceilings."""
+    """What a rule's button changes, a value per trace: its points, the weight of its ceilings."""
     colors: list[Any] = []
+    sizes: list[Any] = []
     widths: list[int] = []
-    modes: list[str] = []
     for name in names:
         own = ceilings[ceilings.deployment == name]
         held = own[own.rule == rule].iloc[0]
+        colors += [COLORS["neutral"]] * len(own)
+        sizes += [7] * len(own)
+        widths += [4 if other == rule else 1 for other in own.rule]
         for _, part in _kinds(batches, name):
             over = (part.num_tokens > held.max_num_tokens) | (part.bs > held.max_bs)
             colors.append([int(flag) for flag in over])
+            sizes.append([10 if flag else 7 for flag in over])
             widths.append(1)
-            modes.append("markers")
-        for other in own.rule:
-            colors.append(COLORS["neutral"])
-            widths.append(4 if other == rule else 1)
-            modes.append("lines+text" if other == rule else "lines")
-    return {"marker.color": colors, "line.width": widths, "mode": modes}
+    return {
+        "marker.color": [*colors, COLORS["overflow"]],
+        "marker.size": [*sizes, 9],
+        "line.width": [*widths, 1],
+    }
 
 
 def _restyle(fig: go.Figure, values: dict[str, list[Any]]) -> None:
-    for trace, color, width, mode in zip(fig.data, *values.values(), strict=True):
-        trace.mode = mode
-        if mode == "markers":
-            trace.marker.color = color
+    for trace, color, size, width in zip(fig.data, *values.values(), strict=True):
+        if trace.mode == "markers":
+            trace.marker.color, trace.marker.size = color, size
         else:
             trace.line.width = width
 
@@ -172,7 +210,7 @@ def _menus(
             "label": name,
             "method": "update",
             "args": [
-                {"visible": [o == name for o in owner]},
+                {"visible": [*(o == name for o in owner), True]},
                 {"xaxis.range": _reach(batches, name)},
             ],
         }
@@ -188,6 +226,6 @@ def _menus(
     ]
     place = {"direction": "right", "xanchor": "left", "yanchor": "bottom", "type": "buttons"}
     return [
-        {**place, "buttons": deployments, "x": 0, "y": 1.18, "font": {"size": 11}},
-        {**place, "buttons": by_rule, "x": 0, "y": 1.06, "font": {"size": 11}},
+        {**place, "buttons": deployments, "x": 0, "y": 1.17, "font": {"size": 11}},
+        {**place, "buttons": by_rule, "x": 0, "y": 1.04, "font": {"size": 11}},
     ]

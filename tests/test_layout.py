@@ -17,7 +17,7 @@ ORDER = [
     {"facts", "deployments", "traces", "read"},
     {"findings", "ablations", "explore", "place", "workloads"},
     {"check", "replay"},
-    {"observed", "report", "whatif"},
+    {"ceiling", "observed", "report", "whatif"},
     {"hang"},
     {"autotune", "actual"},
     {"plots"},

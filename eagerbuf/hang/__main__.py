@@ -48,7 +48,11 @@ def _whole_run(settings: Settings, as_json: bool) -> int:
     from eagerbuf.hang.launch import run_hang
     from eagerbuf.hang.peers import print_report
 
-    report = run_hang(**asdict(settings))
+    try:
+        report = run_hang(**asdict(settings))
+    except (ValueError, OSError) as error:  # no such device, no way to start a rank
+        print(f"eagerbuf.hang: {error}", file=sys.stderr)
+        return 2
     print_report(report, as_json)
     return 0 if report.outcome == "completed" else 1
 

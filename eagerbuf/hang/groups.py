@@ -42,12 +42,22 @@ class Groups:
         return self.device if self.backend == "nccl" else torch.device("cpu")
 
 
+def check_device(wanted: str) -> None:
+    """ValueError for "cuda" where torch sees no CUDA device."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device='cuda': torch sees no CUDA device here, use 'cpu' or 'auto'")
+
+
 def pick_device(wanted: str, place: Place) -> torch.device:
-    """The device of this rank; GPUs are shared when there are fewer of them than ranks."""
+    """The device of this rank; GPUs are shared when there are fewer of them than ranks.
+
+    ValueError for "cuda" where torch sees no device.
+    """
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     if wanted == "cpu":
         return torch.device("cpu")
+    check_device(wanted)
     device = torch.device("cuda", place.local_rank % torch.cuda.device_count())
     torch.cuda.set_device(device)
     return device

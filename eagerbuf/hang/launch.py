@@ -8,16 +8,16 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from eagerbuf.hang.journal import Reader
+from eagerbuf.hang.member import Member, ask_for_stack, close, unnamed_files
+from eagerbuf.hang.pulse import Pulse
 from eagerbuf.hang.report import HangReport
 from eagerbuf.hang.settings import Settings
 from eagerbuf.hang.watch import LOST_PEER, Sighting, StallClock, culprit, judge
@@ -26,7 +26,7 @@ POLL_S = 0.1
 STACK_S = 3.0  # how long a rank may take to write its stack
 GRACE_S = 1.0  # how long to look for the rank whose end took the others along
 OUTERMOST = "in _run_module_as_main"  # the last line of a stack that is whole
-EXIT_S = 5.0  # how long released ranks may take to end
+EXIT_S = 2.0  # how long released ranks may take to end, all together
 
 
 def run_hang(
@@ -66,10 +66,9 @@ def run_ranks(settings: Settings, command: Sequence[str]) -> HangReport:
 
 def _check_cuda(device: str) -> None:
     if device == "cuda":
-        import torch
+        from eagerbuf.hang.groups import check_device
 
-        if not torch.cuda.is_available():
-            raise ValueError("device='cuda': torch sees no CUDA device here, use 'cpu' or 'auto'")
+        check_device(device)
 
 
 @contextmanager
@@ -87,20 +86,6 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         if pressed:
             signal.raise_signal(signal.SIGINT)
-
-
-@dataclass
-class Member:
-    """One rank's process and the unnamed files that it writes to."""
-
-    process: subprocess.Popen[bytes]
-    journal: Reader
-    files: dict[str, IO[bytes]]
-
-    def text(self, name: str) -> str:
-        """What the rank has written to one of its files so far."""
-        descriptor = self.files[name].fileno()
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
 
 class Company:
@@ -126,20 +111,24 @@ class Company:
                 self.members.append(self._start_rank(rank, meeting))
 
     def _start_rank(self, rank: int, meeting: socket.socket) -> Member:
-        files = {name: _unnamed_file() for name in ("journal", "stack", "stderr")}
+        files = unnamed_files()
         passed = {name: files[name].fileno() for name in ("journal", "stack")}
         if rank == 0:
             passed["listen"] = meeting.fileno()
-        process = subprocess.Popen(
-            self.command,
-            env=self._environment(rank, meeting.getsockname()[1], passed),
-            pass_fds=tuple(passed.values()),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=files["stderr"],
-            start_new_session=True,  # a terminal's Ctrl-C is for the launcher, which ends the ranks
-        )
-        return Member(process, Reader(passed["journal"]), files)
+        try:
+            process = subprocess.Popen(
+                self.command,
+                env=self._environment(rank, meeting.getsockname()[1], passed),
+                pass_fds=tuple(passed.values()),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=files["stderr"],
+                start_new_session=True,  # a terminal's Ctrl-C is for the launcher alone
+            )
+        except BaseException:
+            close(files)
+            raise
+        return Member(process, Reader(passed["journal"]), files, Pulse(process.pid))
 
     def _environment(self, rank: int, port: int, passed: dict[str, int]) -> dict[str, str]:
         """The place among the ranks as torchrun gives it, and what only a launched rank gets."""
@@ -173,38 +162,57 @@ class Company:
     def look(self) -> Sequence[Sighting]:
         """Bring the sightings up to date."""
         for sighting, member in zip(self.sightings, self.members, strict=True):
-            sighting.exit_code = member.process.poll()
-            lines = member.journal.new_lines()
+            exit_code = member.process.poll()
+            lines = member.journal.new_lines()  # after the poll: the last words of an ended rank
             sighting.lines += lines
             sighting.now = self.seconds()
-            if sighting.exit_code is not None:
-                sighting.stderr = member.text("stderr")
-            elif not lines:  # whoever writes is not blocked
-                sighting.look(member.process.pid)
+            if exit_code is not None:
+                self._note_end(sighting, exit_code)
+            else:
+                self._take_pulse(sighting, wrote=bool(lines))
         return self.sightings
 
+    def _note_end(self, sighting: Sighting, exit_code: int) -> None:
+        if sighting.exit_code is None:
+            sighting.exit_code, sighting.ended = exit_code, sighting.now
+            sighting.stopped = sighting.starved = False
+        sighting.stderr = self.members[sighting.rank].text("stderr")
+
+    def _take_pulse(self, sighting: Sighting, *, wrote: bool) -> None:
+        member = self.members[sighting.rank]
+        member.pulse.look()
+        sighting.stopped, sighting.starved = member.pulse.stopped, member.pulse.starved
+        if not wrote:  # whoever writes is not blocked
+            sighting.look(member.process.pid)
+
     def _find_culprit(self) -> None:
-        until = time.monotonic() + GRACE_S
-        while time.monotonic() < until:
-            found = culprit(self.look())
-            if found is not None and found.exit_code != LOST_PEER:
-                return
+        """Look on for a while: the first end to be seen may only be another one's consequence."""
+        until, found = time.monotonic() + GRACE_S, None
+        while time.monotonic() < until and (found is None or found.exit_code == LOST_PEER):
             time.sleep(POLL_S)
+            found = culprit(self.look())
 
     def _release(self) -> None:
         """Let ranks that are through end by themselves: their standard input closes."""
         for member in self.members:
-            _close(member.process)
+            member.release()
+        until = time.monotonic() + EXIT_S
         for member in self.members:
-            with suppress(subprocess.TimeoutExpired):
-                member.process.wait(EXIT_S)
+            member.wait(until - time.monotonic())
         self.look()
 
     def _take_stacks(self) -> None:
-        """Ask every rank that has come up for its stack, then wait for the last to write it."""
+        """Ask for the stack of every rank that has come up, those that stand stopped at last.
+
+        They must go on to write it, which would set the others free.
+        """
         asked = [s for s in self.sightings if s.lines and s.exit_code is None]
+        self._await_stacks([s for s in asked if not s.stopped])
+        self._await_stacks([s for s in asked if s.stopped])
+
+    def _await_stacks(self, asked: Sequence[Sighting]) -> None:
         for sighting in asked:
-            self.members[sighting.rank].process.send_signal(signal.SIGUSR1)
+            ask_for_stack(self.members[sighting.rank], stopped=sighting.stopped)
         until = time.monotonic() + STACK_S
         while time.monotonic() < until and not all(OUTERMOST in s.stack for s in asked):
             time.sleep(POLL_S / 10)
@@ -217,10 +225,7 @@ class Company:
             for member in self.members:
                 member.process.kill()
             for member in self.members:
-                member.process.wait()
-                _close(member.process)
-                for file in member.files.values():
-                    file.close()
+                member.bury()
 
 
 def rank_command(settings: Settings) -> list[str]:
@@ -234,16 +239,6 @@ def _python_path() -> dict[str, str]:
     if home.name in ("site-packages", "dist-packages"):
         return {}
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(home), os.environ.get("PYTHONPATH")]))}
-
-
-def _unnamed_file() -> IO[bytes]:
-    return tempfile.TemporaryFile()
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    if process.stdin is not None:
-        with suppress(OSError):
-            process.stdin.close()
 
 
 def progress_bar() -> Any:

@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 from eagerbuf.hang.guard import die_with_parent, exit_with_stdin
 from eagerbuf.hang.journal import START, Journal, to_descriptor
@@ -28,9 +29,9 @@ def launched_rank(run: Callable[[Journal, int | None], None]) -> None:
     stack = os.fdopen(launched["stack"], "wb", buffering=0)
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
     journal = Journal(to_descriptor(launched["journal"]), launched["start"])
-    journal.step(START)
 
     def work() -> None:
+        journal.step(START)
         run(journal, launched.get("listen"))
         status[0] = 0
 
@@ -44,9 +45,12 @@ def live(work: Callable[[], None], journal: Journal) -> None:
     """
     try:
         work()
-    except Exception:
-        traceback.print_exc()
-        sys.stderr.flush()
+    except BaseException as error:  # an exit or an interrupt is an end too, and torch's is slow
+        with suppress(OSError):  # the disk may be what failed
+            journal.note(raised=f"{type(error).__name__}: {error}")
+        with suppress(OSError):
+            traceback.print_exc()
+            sys.stderr.flush()
         os._exit(LOST_PEER if journal.waits else 1)
     while True:
         time.sleep(60)

@@ -60,7 +60,7 @@ def one_request(num_tokens: int, history: int) -> dict[str, torch.Tensor]:
 def run_rank(settings: Settings, place: Place, journal: Journal, listen: int | None) -> None:
     """The whole life of a rank, from the rendezvous to the last round."""
     torch.set_num_threads(1)
-    journal.step("rendezvous")
+    journal.step("rendezvous", waits=True)
     groups = join(place, settings.device, settings.limit_s, listen)
     buffers = StaticBuffers(settings.size, groups.device)
     rank = Rank(groups, settings, buffers, Stage(groups.device), journal)

@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf.faces import html_table
+from eagerbuf.hang.blame import Culprit, culprits
 from eagerbuf.hang.settings import Settings
 from eagerbuf.hang.stacks import blocked_in, relative
 from eagerbuf.hang.watch import Sighting, culprit
@@ -28,6 +29,7 @@ class HangReport:
     Frames: `ranks` (rank, last_step, seconds_since, blocked_in), `samples` (probe, num_tokens,
     latency_ms: the least of the sweeps), `model` (rank, enabled, a, b, c; enabled is <NA> for a
     rank that never got to decide), `events` (rank, seconds since the run's start, step).
+    `culprits`: the ranks that the outcome is down to.
     """
 
     outcome: str
@@ -41,6 +43,16 @@ class HangReport:
         crashed = self.outcome == "crashed"
         texts = {seen.rank: seen.stderr if crashed else seen.stack for seen in self.sightings}
         return {rank: relative(text).strip() for rank, text in texts.items() if text.strip()}
+
+    @cached_property
+    def culprits(self) -> tuple[Culprit, ...]:
+        """The ranks that the outcome is down to, each (rank, step), as far as they stand out.
+
+        crashed: the rank that ended first, at its last step. hang: ranks that stand stopped, else
+        the ranks whose start-up failed, if the others know nothing of it, at the step that failed.
+        overtime: ranks that stand stopped, else those that waited for no other. completed: none.
+        """
+        return culprits(self.outcome, self.sightings)
 
     @property
     def failure(self) -> str | None:
@@ -67,8 +79,11 @@ class HangReport:
         if self.outcome == "overtime":
             ready = all(seen.ready for seen in self.sightings)
             so_far = "while ranks still moved" if ready else "before every rank was ready"
-            return f"limit_s={self.settings.limit_s:g} passed {so_far}"
-        return f"no rank moved for stall_s={self.settings.stall_s:g}, each waits for another"
+            return f"limit_s={self.settings.limit_s:g} passed {so_far}{_named(self.culprits)}"
+        still = f"no rank moved for stall_s={self.settings.stall_s:g}"
+        if any(seen.stopped for seen in self.sightings):
+            return f"{still}, the others wait for a rank that stands stopped{_named(self.culprits)}"
+        return f"{still}, each waits for another"
 
     @property
     def setting(self) -> str:
@@ -142,6 +157,7 @@ class HangReport:
             "reason": self.reason,
             "failure": self.failure,
             "seconds": round(self.seconds, 3),
+            "culprits": [asdict(culprit) for culprit in self.culprits],
             "settings": asdict(self.settings),
             "where": self.where,
             "ranks": list(self._rank_rows()),
@@ -184,6 +200,10 @@ def _frame(rows: Any, **dtypes: str) -> DataFrame:
 
     frame = pd.DataFrame(list(rows), columns=list(dtypes) or None)
     return frame.astype(dtypes)
+
+
+def _named(found: tuple[Culprit, ...]) -> str:
+    return "".join(f"; rank {culprit.rank} at {culprit.step!r}" for culprit in found)
 
 
 def _crash(sightings: tuple[Sighting, ...]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +20,11 @@ LOST_PEER = 3  # exit status of a rank that another rank's end took along
 
 @dataclass
 class Sighting:
-    """What the watcher knows of one rank; `now` and the lines' `t` are seconds of its own clock."""
+    """What the watcher knows of one rank; `now` and the lines' `t` are seconds of its own clock.
+
+    `stopped` by SIGSTOP, or `starved` of CPU time, since the look before: see `pulse.Pulse`.
+    `ended` is when the watcher first saw `exit_code`.
+    """
 
     rank: int
     lines: list[Line] = field(default_factory=list)
@@ -28,6 +34,9 @@ class Sighting:
     exit_code: int | None = None
     stderr: str = ""
     stack: str = ""
+    stopped: bool = False
+    starved: bool = False
+    ended: float | None = None
 
     @property
     def steps(self) -> list[Line]:
@@ -70,6 +79,19 @@ class Sighting:
         on_cuda = any(str(device).startswith("cuda") for device in self.notes("device"))
         return on_cuda or (self.asleep and self.cpu_s - cpu_before < BUSY_S)
 
+    @property
+    def ended_s(self) -> float:
+        """When it ended: as it said itself, else its last sign of life if it was killed.
+
+        A killed rank is seen to have ended only after the others have lost it. An abort can be
+        the C++ library's answer to a lost peer, so that it counts from when it was seen.
+        """
+        if raised := [line["t"] for line in self.lines if "raised" in line.get("note", {})]:
+            return float(raised[-1])
+        if (self.exit_code or 0) < 0 and self.exit_code != -signal.SIGABRT:
+            return float(self.lines[-1]["t"]) if self.lines else 0.0
+        return math.inf if self.ended is None else self.ended
+
 
 def _main_thread_s(process: psutil.Process) -> float:
     for thread in process.threads():
@@ -80,7 +102,11 @@ def _main_thread_s(process: psutil.Process) -> float:
 
 
 class StallClock:
-    """How long nothing has moved although every rank was ready; any sign of life sets it to 0."""
+    """How long nothing has moved although every rank was ready; any sign of life sets it to 0.
+
+    Imports and rendezvous take their time, so they only count once a rank stands stopped there.
+    While a thread waits for a CPU or a disk the clock stands still: that is a slow machine.
+    """
 
     def __init__(self) -> None:
         self.quiet_s = 0.0
@@ -92,20 +118,25 @@ class StallClock:
         """Seconds of stall so far, `now` being the watcher's clock in seconds."""
         elapsed, self._last = min(now - self._last, LONGEST_TICK_S), now
         seen = sum(len(rank.lines) for rank in ranks)
-        moved = seen != self._seen or not all(rank.ready for rank in ranks)
-        if moved or not all(r.blocked(cpu) for r, cpu in zip(ranks, self._cpu, strict=True)):
+        due = all(rank.ready for rank in ranks) or any(rank.stopped for rank in ranks)
+        if seen != self._seen or not due or not self._all_held(ranks):
             self.quiet_s, self._seen = 0.0, seen
             self._cpu = [rank.cpu_s for rank in ranks]
-        else:
+        elif not any(rank.starved for rank in ranks):
             self.quiet_s += elapsed
         return self.quiet_s
 
+    def _all_held(self, ranks: Sequence[Sighting]) -> bool:
+        return all(r.stopped or r.blocked(cpu) for r, cpu in zip(ranks, self._cpu, strict=True))
+
 
 def culprit(ranks: Sequence[Sighting]) -> Sighting | None:
-    """The rank that ended on its own, before a rank that only lost its peer; None if all live."""
+    """The rank that ended first; None if all live.
+
+    A rank that ended on its own comes before those that lost their peer.
+    """
     ended = [rank for rank in ranks if rank.exit_code is not None]
-    own = [rank for rank in ended if rank.exit_code != LOST_PEER]
-    return next(iter(own or ended), None)
+    return min(ended, key=lambda rank: (rank.exit_code == LOST_PEER, rank.ended_s), default=None)
 
 
 def judge(

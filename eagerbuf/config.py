@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cached_property
 from operator import index
 from typing import Any
 
@@ -70,11 +71,27 @@ class Layout:
         return self.enable_dynamic_chunking & (self.pp_size > 1)
 
 
+def _once(name: str) -> Any:
+    """A property of Layout, computed when it is first asked for and then kept."""
+    return cached_property(vars(Layout)[name].fget)
+
+
 class Columns(Layout):
-    """EngineConfig's fields unchecked: arrays of a table, or numbers with 0 for unknown ones."""
+    """EngineConfig's fields unchecked: arrays of a table, or numbers with 0 for unknown ones.
+
+    What follows from them is computed once, since one formula asks for it several times.
+    """
 
     def __init__(self, **columns: Any) -> None:
         self.__dict__.update(columns)
+
+    attn_dp_size = _once("attn_dp_size")
+    attn_tp_size = _once("attn_tp_size")
+    cp_align_size = _once("cp_align_size")
+    require_mlp_sync = _once("require_mlp_sync")
+    chunk = _once("chunk")
+    scheduler_chunk = _once("scheduler_chunk")
+    pp_dynamic_chunking = _once("pp_dynamic_chunking")
 
 
 def given(value: Any) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from eagerbuf.admission import admit
+from eagerbuf.admission import fill_batch
 from eagerbuf.config import MOST, EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor
 from eagerbuf.producers import longest_prompt
@@ -55,10 +54,15 @@ class Policy:
         return None if tokens is None else tokens // page * page
 
     @cached_property
+    def scheduler_chunk(self) -> int:
+        """The static chunk in tokens, 0 with chunking off."""
+        return int(self.config.scheduler_chunk)
+
+    @cached_property
     def mixes(self) -> bool:
         """Whether running requests decode in prefill batches (SGLang: not under speculation)."""
         config = self.config
-        chunked = config.scheduler_chunk > 0
+        chunked = self.scheduler_chunk > 0
         return config.enable_mixed_chunk and chunked and config.num_tokens_per_bs == 1
 
     @cached_property
@@ -79,25 +83,11 @@ class Policy:
 
         `riding` requests decode in the batch; `room` is what they leave.
         """
-        config = self.config
-        if room is not None:
-            if room < 1:
-                return []
-            config = self._with_pool(room + riding)
-        return admit(
-            prompts,
-            config,
-            carried=carried,
-            mixed_decode=riding,
-            chunk=chunk,
-            ignore_eos=self.ignore_eos,
-        )
-
-    def _with_pool(self, tokens: int) -> EngineConfig:
-        """`dataclasses.replace` without its checks, which take longer than the admission."""
-        config = copy(self.config)
-        object.__setattr__(config, "max_total_num_tokens", tokens)
-        return config
+        if room is not None and room < 1:
+            return []
+        pool = math.inf if room is None else room + riding
+        size: int = self.scheduler_chunk if chunk is None else chunk
+        return fill_batch(prompts, self.config, pool, size, carried, riding, self.ignore_eos)
 
     def fits(self, prompt: int) -> bool:
         """Whether an empty engine takes a prompt of so many tokens: length check and admission."""

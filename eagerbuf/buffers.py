@@ -98,6 +98,28 @@ class StaticBuffers:
         self._check_dtypes(batch)
         return {name: self._copy(name, tensor) for name, tensor in batch.items()}
 
+    def holds(self, num_tokens: int, bs: int) -> bool:
+        """Whether a batch of that many tokens and requests fits."""
+        return num_tokens <= self.size.max_num_tokens and bs <= self.size.max_bs
+
+    def load_or_live(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """`load` where the batch fits; else the batch itself on its slots' devices, uncopied there.
+
+        What a benchmark that bypasses the scheduler needs instead of a buffer as large as the KV
+        pool: the values are the same, and no buffer is written. RuntimeError for slots of one axis
+        that differ in length, ValueError as `load`.
+        """
+        self._check_slots(batch)
+        sizes = {"tokens": 0, "requests": 0}
+        for name, tensor in batch.items():
+            axis = self.slots[name].axis
+            sizes[axis] = max(sizes[axis], int(tensor.shape[-1]))
+        if self.holds(sizes["tokens"], sizes["requests"]):
+            return self.load(batch)
+        self._check_agreement({name: int(tensor.shape[-1]) for name, tensor in batch.items()})
+        self._check_dtypes(batch)
+        return {name: tensor.to(self._buffers[name].device) for name, tensor in batch.items()}
+
     def try_load(self, num_tokens: int, bs: int) -> str:
         """Load a batch of zeros of that many tokens and requests: the refusal, "" if it fits."""
         lengths = {"tokens": num_tokens, "requests": bs}

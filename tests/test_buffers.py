@@ -180,3 +180,52 @@ def test_a_load_either_copies_everything_or_nothing(max_tokens, requests, tokens
         with pytest.raises(RuntimeError):
             buffers.load(batch)
         assert not any(tensor.any() for tensor in (buffers._buffers.values()))
+
+
+@pytest.mark.parametrize(("tokens", "requests"), [(8, 4), (1, 1), (8, 1)])
+def test_what_fits_is_copied_and_not_live(tokens, requests):
+    buffers, batch = (
+        StaticBuffers(BufferSize(max_bs=4, max_num_tokens=8)),
+        batch_of(tokens, requests),
+    )
+    assert buffers.holds(tokens, requests)
+    views = buffers.load_or_live(batch)
+    for name, view in views.items():
+        assert torch.equal(view, batch[name])
+        assert view.data_ptr() == buffers._buffers[name].data_ptr()
+
+
+@pytest.mark.parametrize(("tokens", "requests"), [(9, 4), (8, 5), (4096, 1), (4096, 64)])
+def test_what_does_not_fit_is_used_live_and_writes_nothing(tokens, requests):
+    buffers, batch = (
+        StaticBuffers(BufferSize(max_bs=4, max_num_tokens=8)),
+        batch_of(tokens, requests),
+    )
+    buffers.load(batch_of(8, 4, start=77))
+    before = contents(buffers)
+    assert not buffers.holds(tokens, requests)
+    live = buffers.load_or_live(batch)
+    assert live.keys() == batch.keys()
+    assert all(live[name].data_ptr() == batch[name].data_ptr() for name in batch)
+    assert all(torch.equal(before[name], now) for name, now in contents(buffers).items())
+    with pytest.raises(RuntimeError, match="does not fit"):
+        buffers.load(batch)
+
+
+def test_a_live_batch_is_checked_as_a_copied_one_is():
+    buffers, batch = StaticBuffers(BufferSize(max_bs=4, max_num_tokens=8)), batch_of(9, 4)
+    with pytest.raises(RuntimeError, match="slots of one axis must agree"):
+        buffers.load_or_live({**batch, "positions": torch.arange(10)})
+    with pytest.raises(ValueError, match="convert it with"):
+        buffers.load_or_live({**batch, "positions": torch.arange(9).int()})
+    with pytest.raises(ValueError, match="unknown"):
+        buffers.load_or_live({"ids": torch.arange(9)})
+    with pytest.raises(ValueError, match="no slots"):
+        buffers.load_or_live({})
+
+
+def test_a_live_batch_goes_to_the_device_of_its_slots():
+    buffers = StaticBuffers(BufferSize(max_bs=4, max_num_tokens=8), device="meta")
+    live = buffers.load_or_live(batch_of(9, 4))
+    assert live["positions"].device.type == "meta"
+    assert live["seq_lens_cpu"].device.type == "cpu"

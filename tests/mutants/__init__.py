@@ -1,0 +1,1 @@
+"""Mutation testing of the formulas: are there changes to the code that no test sees?"""

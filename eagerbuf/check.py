@@ -139,10 +139,8 @@ def _hold(deployment: Deployment, rule: Rule) -> RuleReport:
 
 
 def _cases(deployment: Deployment, rule: Rule) -> list[Case]:
-    return [
-        Case(config, deployment.release, rule, deployment.copies, deployment.bench)
-        for config in deployment.completions
-    ]
+    known = (deployment.copies, deployment.bench, deployment.model, deployment.dispatch_tokens)
+    return [Case(config, deployment.release, rule, *known) for config in deployment.completions]
 
 
 def _verdict(deployment: Deployment, cases: list[Case]) -> str:

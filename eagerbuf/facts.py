@@ -15,6 +15,7 @@ from eagerbuf.shapes import Shape, worst_shapes
 from eagerbuf.sizing import BufferSize, Rule
 
 NO_COPY = "SGLANG_EAGER_INPUT_NO_COPY"
+DISPATCH_TOKENS = "SGLANG_FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK"
 MANY = 256  # completions; with more left open nothing is decided
 EVEN, ODD = 107_520, 1_075_201  # 2^10 * 105, which usual alignments divide; the same x 10, + 1
 # values that stand for all others of an unknown field: the least, and large ones of both kinds
@@ -67,6 +68,8 @@ class Deployment:
     release: Release
     copies: bool = True  # False under SGLANG_EAGER_INPUT_NO_COPY
     bench: tuple[tuple[int, int], ...] = ()
+    model: str | None = None
+    dispatch_tokens: int | None = None  # tokens of FlashInfer's all-to-all, where a variable says
 
     @cached_property
     def open_fields(self) -> tuple[str, ...]:
@@ -187,7 +190,13 @@ def describe(source: Any, release: Release) -> Deployment:
     values = {name: source.values.get(name, DEFAULTS.get(name)) for name in FIELDS}
     unknown = (frozenset(source.unknown) & set(FIELDS)) | _absent(values)
     bench = bench_shapes(source.bench)
-    return Deployment(values, unknown, source.sources, release, not source.no_copy, bench)
+    copies, model = not source.no_copy, getattr(source, "model", None)
+    tokens = _number(getattr(source, "env", {}).get(DISPATCH_TOKENS, ""))
+    return Deployment(values, unknown, source.sources, release, copies, bench, model, tokens)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
 
 
 def _absent(values: Mapping[str, Any]) -> frozenset[str]:

@@ -33,6 +33,8 @@ class Case:
     rule: Rule
     copies: bool = True
     bench: tuple[tuple[int, int], ...] = ()
+    model: str | None = None
+    dispatch_tokens: int | None = None
 
     @cached_property
     def bound(self) -> Bound:

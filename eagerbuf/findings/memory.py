@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from eagerbuf import producers
 from eagerbuf.facts import capacity
 from eagerbuf.findings.case import Case, Finding
-from eagerbuf.releases import at_or_after
-from eagerbuf.sizing import RULES, TOKEN_BYTES, max_prefill_buffer_tokens
+from eagerbuf.findings.workspace import Workspace
+from eagerbuf.sizing import RULES, TOKEN_BYTES
 
 OVER_ALLOCATED = 4  # times the tight ceiling
-WORKSPACE_SINCE = "0.5.22"  # FlashInfer's all-to-all workspace is sized by the same number
-WORKSPACE_FLOOR = 4096  # tokens
 
 
 def over_allocated(case: Case) -> Iterator[Finding]:
@@ -38,19 +36,23 @@ def wasted_term(case: Case) -> Iterator[Finding]:
         return
     enough = int(producers.probe_ceiling(config.chunk))
     saved = _saved_bytes(case, enough)
+    workspace = Workspace(case, enough)
     wasted = [f"{saved:,} bytes of eager buffers"] if saved > 0 else []
-    if _workspace(case, enough):
-        wasted.append("part of the FlashInfer all-to-all workspace")
-    if wasted:
+    wasted += [workspace.wasted] if workspace.wasted else []
+    if wasted or workspace.refused:
         yield Finding(
             "wasted-term",
             "info",
             "dynamic_chunk",
             f"max_prefill_tokens {config.max_prefill_tokens} sizes buffers, the probes need "
             f"{enough} tokens and no chunk grows past {config.chunk}: "
-            f"{' and '.join(wasted)} wasted",
-            f"--max-prefill-tokens {enough}",
+            + "; ".join(filter(None, [_and(wasted), workspace.refused])),
+            f"--max-prefill-tokens {enough}{workspace.also}",
         )
+
+
+def _and(wasted: list[str]) -> str:
+    return f"{' and '.join(wasted)} wasted" if wasted else ""
 
 
 def _saved_bytes(case: Case, enough: int) -> int:
@@ -59,10 +61,3 @@ def _saved_bytes(case: Case, enough: int) -> int:
         return 0
     leaner = case.with_config(max_prefill_tokens=enough)
     return TOKEN_BYTES * (case.bound.max_num_tokens - leaner.bound.max_num_tokens)
-
-
-def _workspace(case: Case, enough: int) -> bool:
-    reserved = int(max_prefill_buffer_tokens(case.config))
-    larger = max(reserved, WORKSPACE_FLOOR) > max(enough, WORKSPACE_FLOOR)
-    uses = case.config.moe_a2a_backend == "flashinfer" and case.rule.name == "pr28894"
-    return uses and larger and at_or_after(case.release, WORKSPACE_SINCE)

@@ -12,6 +12,7 @@ from eagerbuf.read.launch import exported
 from eagerbuf.read.options import list_for
 from eagerbuf.read.reading import Reading, make_reading
 from eagerbuf.read.resolve import CHUNK_OFF, effective
+from eagerbuf.read.served import served_model
 from eagerbuf.read.settings import Known, Settings, Value
 from eagerbuf.read.startup import Startup, startup
 from eagerbuf.read.text import plain, shown
@@ -62,6 +63,7 @@ def read_config(
         bench=flags.bench,
         release=named,
         notes=[*remarks, *log.notes, *flags.notes, *_remarks(settings, log)],
+        model=served_model(launches, text),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eagerbuf.config import DEFAULTS, FIELDS, OPTIONAL, EngineConfig
+from eagerbuf.config import DEFAULTS, FIELDS, OPTIONAL, EngineConfig, check_value
 from eagerbuf.read.flags import Bench
 from eagerbuf.read.needs import needed
 from eagerbuf.read.settings import Known
@@ -27,7 +27,7 @@ class Reading:
     "flag" (a config file and Kubernetes count as flags), "log", "default" or "option". `config`
     is None while a field that it needs is unknown. `bench`: batch sizes and input lengths of
     `bench_one_batch`; `env`: SGLANG_ variables; `release`: as asked for, else as an image's tag
-    names it; `notes`: remarks, one line each.
+    names it; `notes`: remarks, one line each; `model`: its path or name as given.
     """
 
     config: EngineConfig | None
@@ -38,6 +38,7 @@ class Reading:
     bench: Bench | None = None
     release: str | None = None
     notes: tuple[str, ...] = ()
+    model: str | None = None
 
     @property
     def no_copy(self) -> bool:
@@ -70,19 +71,22 @@ def make_reading(
     bench: Bench | None,
     release: str | None,
     notes: Sequence[str],
+    model: str | None = None,
 ) -> Reading:
-    """A Reading of effective values; ValueError where they contradict each other."""
+    """A Reading of effective values; ValueError for impossible or contradictory ones."""
     unknown = tuple(name for name in FIELDS if known[name] is None and needed(name, known, release))
     missing = [name for name in unknown if name not in OPTIONAL or name in _NONE_MEANS_OFF]
+    values = {name: check_value(name, held.value) if held else None for name, held in known.items()}
     return Reading(
         config=None if missing else EngineConfig(**_arguments(known)),
-        values={name: held.value if held else None for name, held in known.items()},
+        values=values,
         unknown=unknown,
         sources={name: held.source for name, held in known.items() if held},
         env=env,
         bench=bench,
         release=release,
         notes=tuple(dict.fromkeys(notes)),
+        model=model,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from eagerbuf._data import data_path
 from eagerbuf.config import FIELDS, FLAGS, EngineConfig
@@ -36,6 +37,7 @@ class NamedDeployment:
     """A deployment's name, effective per-rank settings, smoothing factor (or None) and source.
 
     `model`: its row of models.csv, `kv_bytes_per_token`: as its own log states it; None: not known.
+    `ranks_known`: whether `tp_size` is given, not the default.
     """
 
     name: str
@@ -44,6 +46,7 @@ class NamedDeployment:
     source: str
     model: str | None = None
     kv_bytes_per_token: float | None = None
+    ranks_known: bool = True
 
 
 def load_deployments(path: Path) -> tuple[NamedDeployment, ...]:
@@ -73,5 +76,6 @@ def _deployment(row: Row) -> NamedDeployment:
             find_model(given["model"])
     except (TypeError, ValueError) as error:
         raise ValueError(f"{row.where}: {error}") from None
-    extra = {name: given.get(name) for name in EXTRA}
+    extra: dict[str, Any] = {name: given.get(name) for name in EXTRA}
+    extra["ranks_known"] = given.get("tp_size") is not None
     return NamedDeployment(given["name"], config, source=given["source"], **extra)

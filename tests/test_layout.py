@@ -15,7 +15,7 @@ ORDER = [
     {"releases", "buffers", "models"},
     {"shapes", "consumers"},
     {"facts", "deployments", "traces", "read"},
-    {"findings", "ablations", "explore", "place", "workloads"},
+    {"findings", "ablations", "explore", "place", "price", "workloads"},
     {"check", "replay"},
     {"ceiling", "observed", "report", "whatif"},
     {"hang"},

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from eagerbuf import deployments, releases, schema, workloads
 from eagerbuf._data import data_path
+from eagerbuf.models import SCHEMA as MODEL_SCHEMA
+from eagerbuf.models import load_models
 from eagerbuf.read import options
 
 Loads = Callable[[bytes, Path], Any]
@@ -34,8 +36,14 @@ FILES: dict[str, tuple[Loads, dict[str, schema.Reads], tuple[str, ...]]] = {
     "deployments.csv": (
         from_file(deployments.load_deployments),
         deployments.SCHEMA,
-        deployments.FIELDS,
+        deployments.OPTIONAL,
     ),
+    "logs.csv": (
+        from_file(deployments.load_deployments),
+        deployments.SCHEMA,
+        deployments.OPTIONAL,
+    ),
+    "models.csv": (from_file(load_models), MODEL_SCHEMA, ()),
     "workload_quantiles.csv": (from_file(workloads.load_workloads), workloads.SCHEMA, ()),
     "flags.csv": (lambda data, _: options.read_options(data, "t.csv"), options.SCHEMA, ()),
 }
@@ -59,6 +67,16 @@ WRONG = {  # what no such field may hold
     "first": ("0.5", "0.5.14.", "main", ""),
     "last": ("0.5.1", "newest"),
     "program": ("", "client"),
+    "model": (" x", " "),
+    "kv_bytes_per_token": ("0.5", "many", "-1"),
+    "attention": ("mha", ""),
+    "layers": ("0", "", "6.1"),
+    "full_every": ("0", ""),
+    "other_layers": ("window",),
+    "kv_heads": ("0", "8.0"),
+    "kv_lora_rank": ("0", "512.5"),
+    "num_experts": ("-1", "", "many"),
+    "kv_dtype_bytes": ("0", "5", ""),
 }
 
 

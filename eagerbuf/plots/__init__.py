@@ -2,6 +2,7 @@
 
 from eagerbuf.plots.deployment import shapes_of_one, what_if
 from eagerbuf.plots.hang import hang_timeline, latency_fit, predicted_chunk, probes
+from eagerbuf.plots.price import ceiling_against_pool, overhead_by_model
 from eagerbuf.plots.sizing import bytes_per_rule, shapes_and_ceilings
 from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, ceiling, figure
 
@@ -11,9 +12,11 @@ __all__ = [
     "RULE_COLORS",
     "bytes_per_rule",
     "ceiling",
+    "ceiling_against_pool",
     "figure",
     "hang_timeline",
     "latency_fit",
+    "overhead_by_model",
     "predicted_chunk",
     "probes",
     "shapes_and_ceilings",

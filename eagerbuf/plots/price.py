@@ -1,0 +1,105 @@
+"""Figures of the price: ceilings against the KV pool, and buffers as a share of it by model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from eagerbuf.plots.template import AXIS, RULE_COLORS, figure
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from pandas import DataFrame
+
+DASHES = {"pr28386": "dot", "pr28677": "dash", "pr28894": "solid", "tight": "solid"}
+SYMBOLS = {
+    "pr28386": "triangle-left-open",
+    "pr28677": "circle-open",
+    "pr28894": "square-open",
+    "tight": "cross-thin-open",
+}
+LEGEND = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+
+
+def ceiling_against_pool(curve: DataFrame, prices: DataFrame) -> go.Figure:
+    """Token ceiling of every rule over the KV pool: lines for one deployment, marks for all.
+
+    `curve`: rule, max_total_num_tokens, max_num_tokens; `prices`: those and deployment. Both axes
+    are in tokens, on a log scale.
+    """
+    fig = figure(
+        "One ceiling grows with the KV pool; what the scheduler can send does not",
+        "KV pool, tokens (max_total_num_tokens, log scale)",
+        "buffer, tokens (max_num_tokens, log scale)",
+        height=480,
+        showlegend=True,
+        legend=LEGEND,
+        margin={"l": 80, "r": 30, "t": 95, "b": 65},
+    )
+    for rule, part in curve.groupby("rule", sort=False):
+        line = {"color": RULE_COLORS[str(rule)], "dash": DASHES[str(rule)], "width": 2}
+        fig.add_scatter(**_xy(part), mode="lines", name=str(rule), line=line, hoverinfo="skip")
+    shown = prices.drop_duplicates(["deployment", "rule"])
+    for rule, part in shown.groupby("rule", sort=False):
+        fig.add_scatter(
+            **_xy(part),
+            mode="markers",
+            showlegend=False,
+            marker=_marker(str(rule)),
+            text=part.deployment.tolist(),
+            hovertemplate=f"%{{text}}<br>{rule}: %{{y:,}} of %{{x:,}} tokens<extra></extra>",
+        )
+    fig.update_xaxes(type="log", dtick=1)
+    fig.update_yaxes(type="log", dtick=1)
+    return fig
+
+
+def overhead_by_model(prices: DataFrame) -> go.Figure:
+    """Buffers of each rule as a share of the KV pool, one line a model.
+
+    `prices`: model, rule, share, kv_bytes_per_token, in the order of the lines from the top.
+    """
+    percent = prices.assign(percent=100 * prices.share)
+    pool = percent[percent.rule == "pr28894"].percent
+    rest = percent[percent.rule != "pr28894"].percent
+    fig = figure(
+        f"The pool-sized rule takes {pool.min():.2g} to {pool.max():.2g} % of the KV pool, "
+        f"the others under {_round_up(float(rest.max()))} %",
+        "bytes of the static buffers, % of the KV pool's on the same rank (log scale)",
+        "",
+        height=560,
+        showlegend=True,
+        legend=LEGEND,
+        margin={"l": 250, "r": 30, "t": 95, "b": 65},
+    )
+    for rule, part in percent.groupby("rule", sort=False):
+        fig.add_scatter(
+            name=str(rule),
+            mode="markers",
+            x=[round(value, 6) for value in part.percent.tolist()],
+            y=[f"{row.model} ({row.kv_bytes_per_token:,.0f} B)" for row in part.itertuples()],
+            marker=_marker(str(rule)),
+            hovertemplate=f"%{{y}}: %{{x:.3g}} %<extra>{rule}</extra>",
+        )
+    fig.update_xaxes(type="log", dtick=1)
+    fig.update_yaxes(**{**AXIS, "autorange": "reversed", "ticks": ""})
+    return fig
+
+
+def _xy(part: DataFrame) -> dict[str, list[int]]:
+    return {
+        "x": [int(n) for n in part.max_total_num_tokens],
+        "y": [int(n) for n in part.max_num_tokens],
+    }
+
+
+def _marker(rule: str) -> dict[str, Any]:
+    color = RULE_COLORS[rule]
+    return {"symbol": SYMBOLS[rule], "size": 9, "color": color, "line": {"width": 2}}
+
+
+def _round_up(percent: float) -> str:
+    """The first of 0.001, 0.01, … that is above."""
+    bound = 0.001
+    while bound <= percent:
+        bound *= 10
+    return f"{bound:g}"

@@ -29,7 +29,8 @@ from eagerbuf.releases import releases
 from eagerbuf.table import config_columns
 
 LAUNCH = (
-    "python -m sglang.launch_server --model-path {model} --tp 8 --dp 8 --enable-dp-attention --pp-size 4 "
+    "python -m sglang.launch_server --model-path {model} --tp 8 --dp 8 --enable-dp-attention "
+    "--pp-size 4 "
     "--enable-dynamic-chunking --chunked-prefill-size 32768 --max-running-requests 1024 "
     "--moe-a2a-backend flashinfer"
 )

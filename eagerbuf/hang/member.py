@@ -54,8 +54,11 @@ class Member:
 
 
 def ask_for_stack(member: Member, *, stopped: bool) -> None:
-    """Have a rank write its stack; one that stands stopped must go on to do so."""
-    member.signal(signal.SIGUSR1, *([signal.SIGCONT] if stopped else []))
+    """Have a rank write its stack; one that stands stopped must go on to do so.
+
+    It goes on first: only a thread that runs is chosen for a signal, and the main one before all.
+    """
+    member.signal(*([signal.SIGCONT] if stopped else []), signal.SIGUSR1)
 
 
 def unnamed_files() -> dict[str, IO[bytes]]:

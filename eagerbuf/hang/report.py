@@ -56,8 +56,8 @@ class HangReport:
 
     @property
     def failure(self) -> str | None:
-        """Why the profile failed, as rank 0 said, or None."""
-        return next(iter(self.sightings[0].notes("failure")), None)
+        """Why the profile, its broadcast or the fit failed, as the first rank said, or None."""
+        return next((text for seen in self.sightings for text in seen.notes("failure")), None)
 
     @property
     def where(self) -> dict[str, Any]:

@@ -1,0 +1,68 @@
+"""What a run's report must say, worked out from the fault and from the ranks' own journals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.faults.drive import Run
+from tests.faults.plan import STALL_S, Fault, Plan
+
+SLACK_S = 3.0  # from the end of the stall, or from a rank's end, to the report
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The outcome, whom it is down to, words of the reason, and when it must be told at last."""
+
+    outcome: str
+    culprits: tuple[tuple[int, str], ...] = ()
+    reason: str = ""
+    by: float | None = None
+
+
+def expected(plan: Plan, run: Run) -> Expected:
+    """What the report of this run must say."""
+    fault = plan.fault
+    if fault is None or fault.kind == "slow" or run.late:
+        return without_fault(plan, run)
+    if fault.kind == "raise":
+        return _raised(plan, fault, run)
+    assert run.fired is not None, f"{fault.at} {fault.nth} never came"
+    blamed = ((fault.rank, run.step_at_fault),)
+    if fault.kind == "kill":
+        reason = f"rank {fault.rank} ended by itself at {run.step_at_fault!r}, exit code -9"
+        return Expected("crashed", blamed, reason, run.fired + SLACK_S)
+    if run.step_at_fault == "done":  # nobody needs it any more
+        return without_fault(plan, run)
+    others = [rank.last_step()[1] for number, rank in run.ranks.items() if number != fault.rank]
+    by = max(run.fired, *others) + STALL_S + SLACK_S
+    return Expected("hang", blamed, f"stands stopped; rank {fault.rank} at", by)
+
+
+def without_fault(plan: Plan, run: Run) -> Expected:
+    """A slow rank changes nothing: by its settings the run completes or hangs."""
+    how = plan.arguments
+    if how["rule"] == "pr28386" and how.get("on_failure", "swallow") == "swallow":
+        step = f"sweep 1, probe 1 of 128: {how['chunk'] * 5 // 4} tokens"
+        return Expected("hang", ((0, step),), "each waits for another", _stall_over(run))
+    return Expected("completed", (), "every rank went through its rounds")
+
+
+def _stall_over(run: Run) -> float:
+    last = max(rank.last_step()[1] for rank in run.ranks.values())
+    return max(last, run.slow_until) + STALL_S + SLACK_S
+
+
+def _raised(plan: Plan, fault: Fault, run: Run) -> Expected:
+    steps = [step for step in run.ranks[fault.rank].steps() if step.startswith(fault.at)]
+    step = steps[fault.nth]
+    blamed = ((fault.rank, step),)
+    if fault.place not in ("probe", "broadcast"):
+        told = run.ranks[fault.rank].last_step()[1] + SLACK_S
+        return Expected("crashed", blamed, f"Injected: injected at {step!r}", told)
+    assert run.report is not None
+    assert run.report["failure"] == f"injected at {step!r}"
+    if fault.place == "probe" and plan.arguments["on_failure"] == "broadcast":
+        assert [row["enabled"] for row in run.report["model"]] == [False] * plan.arguments["ranks"]
+        return Expected("completed")
+    return Expected("hang", blamed, "each waits for another", _stall_over(run))

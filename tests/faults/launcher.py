@@ -1,0 +1,110 @@
+"""A process that calls `run_hang` and tells the test of its ranks: cold, or forked by a server.
+
+`python -m tests.faults.launcher serve` loads torch and forks one launcher a job, whose ranks are
+forked from it in turn; `… run` is one cold launcher with cold ranks. Jobs come over a socket on
+standard input; a message is one JSON object, with a file beside it where there is one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from typing import Any
+
+from eagerbuf.hang import launch, run_hang
+from eagerbuf.hang.guard import die_with_parent
+from tests.faults.warm import Forked
+
+LONGEST = 65536
+
+
+def main() -> None:
+    """Serve, or run one job."""
+    jobs = socket.socket(fileno=0)
+    if sys.argv[1] == "run":
+        job, line = _next(jobs)
+        run(job, line, subprocess.Popen)
+    else:
+        serve(jobs)
+    os._exit(0)  # torch's own end takes seconds
+
+
+def serve(jobs: socket.socket) -> None:
+    """Fork a launcher for each job until the test closes its end."""
+    import eagerbuf.hang.rank  # torch
+    import eagerbuf.hang.report  # noqa: F401
+
+    while (received := _next(jobs)) is not None:
+        _reap()
+        parent = os.getpid()
+        if os.fork() == 0:
+            die_with_parent(parent)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), jobs.fileno())  # 0 stays taken
+            run(*received, Forked)
+            os._exit(0)
+        received[1].close()
+
+
+def _next(jobs: socket.socket) -> tuple[dict[str, Any], socket.socket] | None:
+    data, files, _, _ = socket.recv_fds(jobs, LONGEST, 1)
+    return (json.loads(data), socket.socket(fileno=files[0])) if data else None
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def run(job: dict[str, Any], line: socket.socket, start: Any) -> None:
+    """Call `run_hang` as the job says; then tell its report, or the error that it raised."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.update(job["env"])
+    tempfile.tempdir = None
+    launch.subprocess.Popen = partial(_announced, line, start)  # type: ignore[misc, assignment]
+    if job["raising"]:
+        plain = launch.rank_command
+        launch.rank_command = lambda settings: _raising(plain(settings), job["raising"])
+    say(line, {"launcher": os.getpid()})
+    try:
+        report = run_hang(**job["arguments"])
+        say(line, {"ended": "report"}, json.dumps(report.to_dict() | {"text": str(report)}))
+    except BaseException as error:
+        say(line, {"ended": f"{type(error).__name__}: {error}"})
+
+
+def _announced(line: socket.socket, start: Any, command: list[str], **how: Any) -> Any:
+    """Start a rank and pass on its process id, its journal and the run's zero."""
+    process = start(command, **how)
+    launched = json.loads(how["env"]["EAGERBUF_LAUNCHED"])
+    told = {"rank": int(how["env"]["RANK"]), "pid": process.pid, "zero": launched["start"]}
+    socket.send_fds(line, [json.dumps(told).encode()], [launched["journal"]])
+    return process
+
+
+def _raising(command: list[str], fault: dict[str, Any]) -> list[str]:
+    python, flag, _, *arguments = command
+    return [python, flag, "tests.faults.raising", json.dumps(fault), *arguments]
+
+
+def say(line: socket.socket, message: dict[str, Any], text: str | None = None) -> None:
+    """Send a message, with `text` in a nameless file beside it."""
+    if text is None:
+        line.send(json.dumps(message).encode())
+        return
+    with os.fdopen(os.memfd_create("report"), "w") as file:
+        file.write(text)
+        file.flush()
+        socket.send_fds(line, [json.dumps(message).encode()], [file.fileno()])
+
+
+if __name__ == "__main__":
+    main()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from eagerbuf.facts import DISPATCH_TOKENS
@@ -20,15 +18,14 @@ RULE = "pr28894"  # of those releases
 EXAMPLE = "DeepSeek-V3"  # whose bytes are told where the model is not known
 
 
-@dataclass(frozen=True)
 class Workspace:
     """The workspace of one case; `enough`: the tokens that the longest probe needs.
 
     Its ep_size is tp_size: SGLang sets it so for this backend, with attention DP over all ranks.
     """
 
-    case: Case
-    enough: int
+    def __init__(self, case: Case, enough: int) -> None:
+        self.case, self.enough = case, enough
 
     @property
     def used(self) -> bool:
@@ -36,7 +33,7 @@ class Workspace:
         backend = self.case.config.moe_a2a_backend == "flashinfer"
         return backend and self.case.rule.name == RULE and at_or_after(self.case.release, SINCE)
 
-    @cached_property
+    @property
     def reserved(self) -> int:
         """Tokens that start-up asks it to hold."""
         return int(max_prefill_buffer_tokens(self.case.config))

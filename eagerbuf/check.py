@@ -30,6 +30,11 @@ class RuleReport:
     verdict: str
     findings: tuple[Finding, ...]
 
+    def cells(self) -> tuple[str, int | None, str]:
+        """Tokens ("at least" where something unknown could add to them), requests, verdict."""
+        least = "at least " if self.bound.at_least else ""
+        return f"{least}{self.bound.max_num_tokens:,}", self.bound.max_bs, self.verdict
+
     def to_dict(self) -> dict[str, Any]:
         """As in `eagerbuf check --json`."""
         return {
@@ -42,9 +47,15 @@ class RuleReport:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
-    """The verdict on one deployment: for the release asked, and for every rule."""
+    """The verdict on one deployment: for the release asked, and for every rule.
+
+    `config`: effective values by field (None: not known or not set); `unknown`: fields that were
+    needed and not given; `sources`: field -> flag, log, default or option; `shapes`: the largest
+    batch of every producer, in tokens and requests; `affected`: the verdict of every release with
+    an eager runner. Shown as a table in a notebook, as the text of `eagerbuf check` elsewhere.
+    """
 
     config: dict[str, Any]
     unknown: tuple[str, ...]
@@ -74,7 +85,11 @@ class Report:
         }
 
     def to_frame(self) -> DataFrame:
-        """One row a rule: max_bs (requests), max_num_tokens, nbytes, at_least, verdict, codes."""
+        """One row a rule.
+
+        Columns: rule, max_bs (requests), max_num_tokens (tokens), nbytes (bytes on the device),
+        at_least (something unknown could make it more), verdict, findings (their codes).
+        """
         import pandas as pd
 
         rows = [
@@ -84,23 +99,25 @@ class Report:
         frame = pd.DataFrame(rows)
         return frame.astype({"max_bs": "Int64", "max_num_tokens": "Int64"})
 
+    def __str__(self) -> str:
+        from eagerbuf.report import render
+
+        return render(self)
+
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         from eagerbuf.faces import html_table
 
-        title = f"{self.verdict}: release {self.release}, rule {self.rule}; {self.affected}"
+        rule = f", sizing rule {self.rule}" if self.rule else ""
+        title = f"{self.verdict}: SGLang {self.release}{rule}; {self.affected}"
         rows = [(f.code, f.severity, f.message, f.remedy) for f in self.findings]
         shown = [(s.producer, s.num_tokens, s.bs, s.formula) for s in self.shapes]
+        held = [(name, *rule.cells()) for name, rule in self.rules.items()]
         return (
             html_table(title, rows, ("finding", "severity", "what", "remedy"))
             + html_table("largest shapes", shown, ("producer", "tokens", "requests", "formula"))
-            + html_table(
-                "capacity",
-                [
-                    (n, r.bound.max_num_tokens, r.bound.max_bs, r.verdict)
-                    for n, r in self.rules.items()
-                ],
-                ("rule", "tokens", "requests", "verdict"),
-            )
+            + html_table("capacity", held, ("rule", "tokens", "requests", "verdict"))
         )
 
 

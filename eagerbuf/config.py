@@ -104,13 +104,16 @@ def negate(flag: Any) -> Any:
     return where(flag, False, True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EngineConfig(Layout):
-    """Effective settings of one rank; tokens and requests are per rank, sizes are counts of ranks.
+    """Effective settings of one rank, under SGLang's own names.
 
-    `chunked_prefill_size` None or <= 0 means that chunking is off; `max_total_num_tokens` (the KV
-    pool, tokens) and `context_len` (tokens) None mean "not known". Raises ValueError naming the
-    field, the value and the rule.
+    In tokens: `chunked_prefill_size` (None or <= 0: chunking is off), `max_prefill_tokens`,
+    `max_total_num_tokens` (the KV pool; None: not known), `context_len` (None: not known),
+    `page_size`, and `num_tokens_per_bs` (a request, in one verify batch). In requests:
+    `max_running_requests`. In ranks: `tp_size`, `pp_size`, `attn_cp_size`, `dp_size` (of attention
+    DP with `enable_dp_attention`, else replicas), `moe_dense_tp_size`. Raises ValueError naming
+    the field, the value and the rule.
     """
 
     chunked_prefill_size: int | None
@@ -141,21 +144,35 @@ class EngineConfig(Layout):
             object.__setattr__(self, field.name, checked)
         check_layout(self)
 
+    def __repr__(self) -> str:
+        given_here = ", ".join(f"{name}={value!r}" for name, value in self._set())
+        return f"EngineConfig({given_here})"
+
     def _repr_html_(self) -> str:
         from eagerbuf.faces import html_table
 
-        return html_table("EngineConfig", list(self._face()))
+        derived = ((n, getattr(self, n)) for n in ("attn_tp_size", "cp_align_size"))
+        rows = [(name, value, UNITS.get(name, "")) for name, value in (*self._set(), *derived)]
+        rows.append(("require_mlp_sync", self.require_mlp_sync, ""))
+        return html_table("EngineConfig", rows)
 
-    def _face(self) -> Iterator[tuple[str, Any]]:
-        """The fields that differ from their defaults, and what follows from them."""
+    def _set(self) -> Iterator[tuple[str, Any]]:
+        """The fields without a default, and those that differ from it."""
         for field in fields(self):
             value = getattr(self, field.name)
             if value != field.default:
                 yield field.name, value
-        for name in ("attn_tp_size", "cp_align_size", "require_mlp_sync"):
-            yield name, getattr(self, name)
 
 
+_IN_TOKENS = "chunked_prefill_size max_prefill_tokens max_total_num_tokens context_len page_size"
+_IN_RANKS = "tp_size pp_size dp_size attn_cp_size moe_dense_tp_size attn_tp_size"
+UNITS = {
+    **dict.fromkeys(_IN_TOKENS.split(), "tokens"),
+    **dict.fromkeys(_IN_RANKS.split(), "ranks"),
+    "max_running_requests": "requests",
+    "num_tokens_per_bs": "tokens a request",
+    "cp_align_size": "tokens are padded to a multiple of it",
+}
 FIELDS = tuple(field.name for field in fields(EngineConfig))
 DEFAULTS = {
     field.name: field.default

@@ -26,17 +26,20 @@ GIVE = {
 
 def render(
     report: Report,
-    reading: Reading,
+    reading: Reading | None = None,
     seen: Iterable[Observed] = (),
     *,
     explain: bool = False,
     colored: bool = False,
 ) -> str:
-    """The report for a terminal; `seen`: the largest batches of a log; `explain` adds sources."""
+    """The report for a terminal; `seen`: the largest batches of a log; `explain` adds sources.
+
+    `reading`: what the report was made from, for its notes.
+    """
     parts = [_headline(report, colored), _affected(report), *_table(report), *_seen(report, seen)]
     parts += [line for finding in report.findings for line in _finding(finding, colored)]
     parts += _open(report)
-    parts += [fill(f"note: {note}", WIDTH) for note in reading.notes]
+    parts += [fill(f"note: {note}", WIDTH) for note in (reading.notes if reading else ())]
     if explain:
         parts += _sources(report)
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""The shared look of all figures: one light template, one set of colours, labelled ceilings."""
+"""The shared look of all figures: one template, its colours by day and by night, ceilings."""
 
 from __future__ import annotations
 
@@ -22,6 +22,23 @@ RULE_COLORS = {
     "tight": COLORS["probe"],
     "pr28677": COLORS["fits"],
     "pr28894": COLORS["neutral"],
+}
+# what each colour of a figure becomes on a page read in the dark; text keeps 4.5:1 on DARK["white"]
+DARK = {
+    "white": "#14171a",
+    "#F2F2F2": "#262b31",
+    "#E5E5E5": "#343a41",
+    "#BDBDBD": "#6b737c",
+    "#595959": "#b4b9bf",
+    "#222222": "#e8eaed",
+    "#000000": "#ffffff",
+    "#FBD3B9": "#6b3a1e",
+    COLORS["fits"]: "#4da3e0",
+    COLORS["overflow"]: "#f07f38",
+    COLORS["probe"]: "#2dc79a",
+    COLORS["accent"]: "#e6a3c8",
+    COLORS["sky"]: "#b5e3fa",
+    COLORS["gold"]: "#ffd34d",
 }
 AXIS = {"showgrid": True, "gridcolor": "#E5E5E5", "zeroline": False, "ticks": "outside"}
 

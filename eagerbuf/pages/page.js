@@ -1,0 +1,180 @@
+// Draws the figures of a page, in light or dark, with native controls for sliders and buttons.
+"use strict";
+const DARK = {/* DARK */};
+const root = document.documentElement;
+const night = matchMedia("(prefers-color-scheme: dark)");
+const NARROW = 560, PRINTED = 660;
+const figures = [];
+
+// --- colour scheme: the system's, or the reader's own choice, kept where the browser allows it
+const kept = { get: () => { try { return localStorage.getItem("scheme"); } catch { return null; } },
+  set: (value) => { try { localStorage.setItem("scheme", value); } catch { /* not kept then */ } } };
+if (kept.get()) root.dataset.scheme = kept.get();
+const isDark = () => root.dataset.scheme ? root.dataset.scheme === "dark" : night.matches;
+
+function recolored(value, dark) {
+  if (!dark) return value;
+  if (typeof value === "string") return DARK[value] ?? value;
+  if (Array.isArray(value)) return value.map((item) => recolored(item, dark));
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, recolored(v, dark)]));
+}
+
+// --- layout: the title is the caption, controls are native, labels take the room they need
+function laidOut({ data, layout: given }, width) {
+  const layout = structuredClone(given), narrow = width < NARROW;
+  const above = (layout.annotations ?? []).filter((a) => a.yref === "paper" && a.y >= 1);
+  const top = above.length ? 12 + 20 * (narrow ? above.length : 1) : 14;
+  const old = { t: 100, b: 80, r: 30, ...layout.margin };
+  const height = (layout.height ?? 430) - (old.t - top) - (old.b - 60);
+  const beside = data.some(({ textposition }) => textposition === "outside");
+  const size = narrow ? 11 : layout.font?.size ?? 13;
+  for (const key of Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name))) {
+    Object.assign(layout[key], { automargin: true, tickcolor: "#595959", linecolor: "#595959" });
+    if (narrow) small(layout[key], key[0], data);
+  }
+  if (narrow) smallLabels(layout, above);
+  delete layout.title; delete layout.updatemenus; delete layout.sliders;
+  return { ...layout, font: { ...layout.font, size }, width, height, autosize: false,
+    dragmode: narrow ? false : "zoom",
+    margin: { l: 12, r: narrow && !beside ? 12 : old.r, t: top, b: 12 } };
+}
+
+const wrapped = (text, width) =>
+  text.replace(new RegExp(`(.{1,${width}})(?:\\s+|$)`, "g"), "$1<br>").replace(/<br>$/, "");
+
+function small(axis, way, data) {
+  if (axis.title?.text) {
+    axis.title = { ...axis.title, text: wrapped(axis.title.text, 36), font: { size: 12 } };
+  }
+  if (way === "x") { axis.nticks = 5; return; }
+  const names = [...new Set(data.flatMap(({ y = [] }) => y))].filter((y) => typeof y === "string");
+  if (names.length && !axis.ticktext) {
+    Object.assign(axis, { tickvals: names, ticktext: names.map((name) => wrapped(name, 14)) });
+  }
+}
+
+function smallLabels(layout, above) {
+  for (const label of layout.annotations ?? []) label.font = { ...label.font, size: 10 };
+  if (layout.legend?.orientation === "h") layout.legend.x = 0;
+  above.forEach((label, place) =>
+    Object.assign(label, { x: 0, xanchor: "left", yshift: 17 * (above.length - 1 - place) }));
+}
+
+// --- drawing
+async function draw(figure, { dark = isDark(), width = figure.plot.clientWidth } = {}) {
+  const whole = figure.given.data.map((trace) => trace.textposition === "outside"
+    ? { ...trace, cliponaxis: false } : trace);
+  const data = recolored(structuredClone(whole), dark);
+  const layout = recolored(laidOut(figure.given, width), dark);
+  await Plotly.react(figure.plot, data, layout, { displayModeBar: false });
+  for (const change of Object.values(figure.held)) await apply(figure, change, dark);
+  figure.width = width;
+  figure.plot.dataset.drawn = dark ? "dark" : "light";
+}
+
+const METHODS = ["restyle", "relayout", "update"];
+function apply(figure, { method, args }, dark = isDark()) {
+  if (!METHODS.includes(method)) return undefined;
+  return Plotly[method](figure.plot, ...recolored(structuredClone(args), dark));
+}
+
+// --- native controls: plotly's own cannot be reached with a keyboard
+const element = (tag, properties, ...inside) => {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...inside);
+  return made;
+};
+
+function hold(figure, key, change) {
+  figure.held[key] = change;
+  return apply(figure, change);
+}
+
+function slider(figure, { steps, active = 0, currentvalue = {} }, key) {
+  const output = element("output", {}, steps[active].label);
+  const input = element("input", { type: "range", min: 0, max: steps.length - 1, value: active });
+  const told = () => input.setAttribute("aria-valuetext", steps[input.value].label);
+  input.addEventListener("input", () => {
+    output.textContent = steps[input.value].label;
+    told();
+    hold(figure, key, steps[input.value]);
+  });
+  told();
+  return element("label", {}, (currentvalue.prefix ?? "step").trim(), input, output);
+}
+
+function buttons(figure, { buttons: choices, active = 0, name }, key) {
+  const made = choices.map((choice, place) => {
+    const button = element("button", { type: "button", ariaPressed: place === active }, choice.label);
+    button.addEventListener("click", () => {
+      made.forEach((other) => { other.ariaPressed = other === button; });
+      hold(figure, key, choice);
+    });
+    return button;
+  });
+  return element("fieldset", {}, element("legend", {}, name ?? "Show"), ...made);
+}
+
+function prepare(place) {
+  const given = JSON.parse(place.querySelector("script").textContent);
+  const figure = { given, plot: place.querySelector(".plot"), held: {}, width: 0 };
+  const { updatemenus = [], sliders = [] } = given.layout;
+  place.querySelector(".controls").append(
+    ...updatemenus.map((menu, n) => buttons(figure, menu, `menu ${n}`)),
+    ...sliders.map((one, n) => slider(figure, one, `slider ${n}`)));
+  return figure;
+}
+
+// --- the page: what scrolls can be reached with a keyboard, what is printed is open and fits
+function reachable() {
+  for (const box of document.querySelectorAll("pre, .output_subarea, .text_cell_render")) {
+    const scrolls = box.scrollWidth > box.clientWidth && getComputedStyle(box).overflowX === "auto";
+    if (scrolls) Object.assign(box, { tabIndex: 0, role: "group", ariaLabel: "scrolls sideways" });
+    else box.removeAttribute("tabindex");
+  }
+}
+
+const drawAll = (how) => Promise.all(figures.map((figure) => draw(figure, how)));
+
+function scheme() {
+  const button = document.getElementById("scheme");
+  const show = () => { button.textContent = isDark() ? "Light" : "Dark"; };
+  const changed = () => { show(); return drawAll(); };
+  button.addEventListener("click", () => {
+    root.dataset.scheme = isDark() ? "light" : "dark";
+    kept.set(root.dataset.scheme);
+    changed();
+  });
+  night.addEventListener("change", changed);
+  show();
+}
+
+function printing() {
+  const closed = () => [...document.querySelectorAll("details:not([open])")];
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = closed();
+    opened.forEach((details) => { details.open = true; });
+    drawAll({ dark: false, width: PRINTED });
+  });
+  addEventListener("afterprint", () => {
+    opened.forEach((details) => { details.open = false; });
+    drawAll();
+  });
+}
+
+function resizing() {
+  new ResizeObserver(() => requestAnimationFrame(() => {
+    reachable();
+    figures.filter((f) => f.width && f.width !== f.plot.clientWidth).forEach((f) => draw(f));
+  })).observe(document.querySelector("main"));
+}
+
+addEventListener("DOMContentLoaded", () => {
+  figures.push(...[...document.querySelectorAll(".figure")].map(prepare));
+  scheme();
+  printing();
+  reachable();
+  drawAll().then(resizing);
+});

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from eagerbuf.ceiling.bound import PRODUCERS, Bounds
 from eagerbuf.ceiling.draw import draw_configs, draw_steps, fitted
-from eagerbuf.ceiling.reach import reach
+from eagerbuf.ceiling.reach import exists, obstacle, reach
 from eagerbuf.ceiling.search import search
 from eagerbuf.ceiling.state import State, Step, admitted, label
 from eagerbuf.ceiling.table import reach_table, reachability, retracted
@@ -20,8 +20,10 @@ __all__ = [
     "admitted",
     "draw_configs",
     "draw_steps",
+    "exists",
     "fitted",
     "label",
+    "obstacle",
     "reach",
     "reach_table",
     "reachability",

@@ -93,7 +93,7 @@ def retracted(context_len: int) -> int:
     import pandas as pd
 
     most, output = context_len - 2, 10
-    first, second = (20, output + 4), (most - output, output)
+    first, second = (1, output + 4), (most - output, output)
     steps = output - 2  # decode steps until the second has one token to go
     pool = first[0] + second[0] + 2 * steps + 1
     config = EngineConfig(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -65,6 +65,10 @@ class Admission:
 
     def admit(self, queue: Queue) -> list[int]:
         """Tokens taken, the carried request first; stops at the first answer but CONTINUE."""
+        return self.admit_requests(queue, (self._request(queue, n) for n in queue.prompts))
+
+    def admit_requests(self, queue: Queue, waiting: Iterable[Request]) -> list[int]:
+        """The same with requests of any kind waiting instead of the queue's prompts."""
         adder = self._adder(
             queue.page_size,
             Tree(queue.disable_radix_cache),
@@ -77,11 +81,10 @@ class Admission:
         )
         if queue.carried:
             adder.add_chunked_req(self._request(queue, queue.carried))
-        for tokens in queue.prompts:
+        for request in waiting:
             if len(adder.can_run_list) >= queue.max_running_requests - queue.mixed_decode:
                 break
-            answer = adder.add_one_req(self._request(queue, tokens), bool(queue.carried), None)
-            if answer is not self._continue:
+            if adder.add_one_req(request, bool(queue.carried), None) is not self._continue:
                 break
         return [request.extend_len for request in adder.can_run_list]
 

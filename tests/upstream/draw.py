@@ -15,7 +15,17 @@ CHUNKS = (1, 32, 64, 100, 102, 103, 512, 2048, 3072, 4096, 8100, 8192, 16384, 65
 
 def cases() -> int:
     """How many cases a formula is compared on: 20,000, a million with EAGERBUF_MILLION=1."""
-    return 20_000 if os.environ.get("EAGERBUF_MILLION", "") in ("", "0") else 1_000_000
+    return 1_000_000 if million() else 20_000
+
+
+def batches() -> int:
+    """How many batches a search for a larger one makes: 100,000, or as many as `cases`."""
+    return 1_000_000 if million() else 100_000
+
+
+def million() -> bool:
+    """The switch EAGERBUF_MILLION."""
+    return os.environ.get("EAGERBUF_MILLION", "") not in ("", "0")
 
 
 def generator(salt: int = 0) -> np.random.Generator:

@@ -7,6 +7,9 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+PIP = $(BIN)/python -m pip install --progress-bar off $(PIP_FLAGS)
+# exact versions, each file's hash checked, nothing built on this machine
+LOCKED = $(PIP) --only-binary :all: --require-hashes -r
 # pip's output as a few lines of progress; errors pass through
 TELL := awk '/^Collecting/ {if (++n % 10 == 0) {print "setup: " n " packages found"; fflush()}} \
 	/^ *Downloading.*torch-/ {print "setup: downloading torch"; fflush()} \
@@ -15,14 +18,17 @@ TELL := awk '/^Collecting/ {if (++n % 10 == 0) {print "setup: " n " packages fou
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: run test test-full lab notebooks upstream lint clean
+EXTRAS := test lab static mutants
+
+.PHONY: run test test-full lab notebooks upstream lint mutants lock clean
 .DEFAULT_GOAL := run
 
-$(STAMP): pyproject.toml constraints.txt
+# torch is pinned by version alone (its builds differ by machine); the package itself comes last
+$(STAMP): pyproject.toml constraints.txt locks/test.txt
 	@echo "setup: virtual environment in $(VENV) (about 1.4 GB with torch; a minute or two)"
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "setup: Python 3.11 or newer is needed (PYTHON=...)")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 2) and "setup: Python 3.11.2 or newer is needed (PYTHON=...)")'
 	@$(PYTHON) -m venv $(VENV) || { echo "setup: no venv module; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
-	@$(BIN)/python -m pip install --progress-bar off $(PIP_FLAGS) -c constraints.txt -e '.[test]' 2>&1 | $(TELL)
+	@{ $(LOCKED) locks/test.txt && $(PIP) -c constraints.txt torch && $(PIP) --no-deps --no-build-isolation -e .; } 2>&1 | $(TELL)
 	@touch $@
 
 run: $(STAMP)
@@ -45,16 +51,32 @@ lint: $(STAMP)
 
 lab: $(STAMP)
 	@echo "lab: JupyterLab into $(VENV)"
-	@$(BIN)/python -m pip install -q $(PIP_FLAGS) -c constraints.txt -e '.[lab]'
+	@$(LOCKED) locks/lab.txt -q
 	@$(BIN)/jupyter lab notebooks
 
 notebooks: $(STAMP)
 	@echo "notebooks: kaleido into $(VENV); it needs a Chromium (BROWSER_PATH names it)"
-	@$(BIN)/python -m pip install -q $(PIP_FLAGS) -c constraints.txt -e '.[static]'
+	@$(LOCKED) locks/static.txt -q
 	@$(BIN)/python -m eagerbuf.pages save
+
+mutants: $(STAMP)
+	@echo "mutants: every small change to the formulas must fail a test (an hour)"
+	@$(LOCKED) locks/mutants.txt -q
+	@$(BIN)/python -m tests.mutants $(ROOMS)
 
 upstream: $(STAMP)
 	@$(BIN)/python -m tests.upstream $(if $(RELEASE),report $(RELEASE))
+
+# every lock anew: the newest versions that go together on every platform and Python
+UV := uv==0.13.9
+FIND := $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS))
+COMPILE = $(BIN)/uv pip compile -q pyproject.toml --group build --universal --python-version 3.11.2 $(FIND) --no-header --no-annotate
+lock: $(STAMP)
+	@echo "lock: $(EXTRAS:%=locks/%.txt)"
+	@$(PIP) -q $(UV) && mkdir -p build
+	@$(COMPILE) --all-extras -c constraints.txt -o build/all.txt
+	@for extra in $(EXTRAS); do $(COMPILE) --extra $$extra -c build/all.txt --generate-hashes \
+		| awk '/^[a-z]/ {drop = /^(torch|triton|nvidia-|cuda-)/} !drop' > locks/$$extra.txt || exit 1; done
 
 clean:
 	rm -rf build $(VENV)

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 import tomllib
 import yaml
 
@@ -31,13 +32,38 @@ def test_conda_has_the_same_packages_and_bounds():
     assert {"pip": ["-e ."]} in listed
 
 
-def test_every_requirement_is_pinned():
+def locked(extra):
+    """name -> (versions, number of hashes) of one lock."""
+    text = (ROOT / "locks" / f"{extra}.txt").read_text(encoding="utf-8")
+    found = {}
+    for block in re.split(r"\n(?=[a-z])", text):
+        name, version = re.match(r"([\w.-]+)==([^ ;]+)", block).groups()
+        versions, hashes = found.get(name, ((), 0))
+        found[name] = ((*versions, version), hashes + block.count("--hash=sha256:"))
+    return found
+
+
+@pytest.mark.parametrize("extra", project()["optional-dependencies"])
+def test_every_requirement_is_pinned_with_hashes(extra):
+    wanted = [*project()["dependencies"], *project()["optional-dependencies"][extra]]
+    names = {re.match(r"[\w-]+", requirement)[0] for requirement in wanted} - {"torch"}
+    lock = locked(extra)
+    assert names | {"hatchling", "editables"} <= set(lock)
+    assert "torch" not in lock
+    assert all(hashes >= len(versions) for versions, hashes in lock.values())
+    assert not [v for versions, _ in lock.values() for v in versions if "+" in v or "://" in v]
+
+
+def test_the_locks_agree():
+    versions = {}
+    for extra in project()["optional-dependencies"]:
+        for name, (pins, _) in locked(extra).items():
+            assert versions.setdefault(name, pins) == pins, f"{name} in locks/{extra}.txt"
+
+
+def test_torch_is_pinned_by_version_alone():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
-    names = {re.match(r"[\w-]+", requirement)[0] for requirement in requirements()}
-    assert names <= set(pins)
-    assert pins["torch"] == "2.13.0"
-    assert not [line for line in lines if "+" in line or "://" in line]
+    assert [line for line in lines if not line.startswith("#")] == ["torch==2.13.0"]
 
 
 def test_what_was_asked_for_is_there():

@@ -63,7 +63,7 @@ def overhead_by_model(prices: DataFrame) -> go.Figure:
     rest = percent[percent.rule != "pr28894"].percent
     fig = figure(
         f"The pool-sized rule takes {pool.min():.2g} to {pool.max():.2g} % of the KV pool, "
-        f"the others under {_round_up(float(rest.max()))} %",
+        f"the others {rest.min():.2g} to {rest.max():.2g} %",
         "bytes of the static buffers, % of the KV pool's on the same rank (log scale)",
         "",
         height=560,
@@ -95,11 +95,3 @@ def _xy(part: DataFrame) -> dict[str, list[int]]:
 def _marker(rule: str) -> dict[str, Any]:
     color = RULE_COLORS[rule]
     return {"symbol": SYMBOLS[rule], "size": 9, "color": color, "line": {"width": 2}}
-
-
-def _round_up(percent: float) -> str:
-    """The first of 0.001, 0.01, … that is above."""
-    bound = 0.001
-    while bound <= percent:
-        bound *= 10
-    return f"{bound:g}"

@@ -14,6 +14,8 @@ from tests.upstream.wheels import Wheel
 
 POOLS = f"{SRT}/model_executor/pool_configurator.py"
 STAGES = f"{SRT}/distributed/utils.py"
+RUNNER = f"{SRT}/model_executor/model_runner.py"
+LAYERS = f"{SRT}/model_executor/model_runner_components/layer_setup.py"
 MODEL_CONFIG = f"{SRT}/configs/model_config.py"
 DTYPES = {1: torch.float8_e4m3fn, 2: torch.bfloat16, 4: torch.float32}
 ABSENT = (  # kinds of models, of caches and of hardware that none of ours is
@@ -127,3 +129,26 @@ class Pools:
         config.get_num_kv_heads = lambda *sizes: heads(config, *sizes)
         config.get_swa_num_kv_heads = config.get_num_kv_heads
         return config
+
+
+def sliding_layers(wheel: Wheel, model: Model, stage: range) -> tuple[list[int], list[int]]:
+    """(full, sliding) layers that the release counts on a stage of a model with sliding layers."""
+    room = Room(wheel, {})
+    layers = range(model.layers)
+    config = SimpleNamespace(
+        is_deepseek_v4_arch=False,
+        full_attention_layer_ids=[n for n in layers if (n + 1) % model.full_every == 0],
+        swa_attention_layer_ids=[n for n in layers if (n + 1) % model.full_every],
+    )
+    ends = {"start_layer": stage.start, "end_layer": stage.stop}
+    if room.has("_resolve_local_hybrid_swa_layer_ids", LAYERS):
+        resolve = room.piece("_resolve_local_hybrid_swa_layer_ids", LAYERS)
+        sliding, full = resolve(model_config=config, owned_layers=stage)
+        return list(full), list(sliding)
+    if room.has("adjust_hybrid_swa_layer_ids", LAYERS):
+        adjust = room.piece("adjust_hybrid_swa_layer_ids", LAYERS)
+        adjust(model_config=config, is_hybrid_swa=True, **ends)
+    else:
+        adjust = room.piece("ModelRunner.adjust_hybrid_swa_layers_for_pp", RUNNER)
+        adjust(SimpleNamespace(is_hybrid_swa=True, model_config=config, **ends))
+    return config.full_attention_layer_ids, config.swa_attention_layer_ids

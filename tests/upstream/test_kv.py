@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
-from types import SimpleNamespace
 
 import pytest
 
 from eagerbuf.models import find_model, models
 from tests.upstream import wheels
-from tests.upstream.engine import SRT
-from tests.upstream.kv import Case, Pools
-from tests.upstream.load import Room
+from tests.upstream.kv import Case, Pools, sliding_layers
 
 MODELLED = wheels.sglang("0.5.14")
 SPLITS = list(product((1, 2, 4, 8, 16), (1, 2, 3, 4, 8), (1, 2)))
@@ -46,21 +43,14 @@ def test_every_stage_holds_the_released_layers() -> None:
         assert pools.layers(case) == case.model.stage(case.pp_size, case.pp_rank)
 
 
-def test_a_sliding_model_is_charged_one_layer_more_on_a_stage_upstream() -> None:
+@pytest.mark.parametrize("version", wheels.NEEDED)
+def test_a_sliding_model_is_charged_one_layer_more_on_a_stage_until_0_5_21(version: str) -> None:
     """Decided: a stage's own layers. Up to 0.5.20 the first layer of the next one is counted too.
 
-    gpt-oss on stage 0 of 4 has layers 0 to 8, four full and five sliding; upstream also takes 9.
+    gpt-oss on stage 0 of 4 has layers 0 to 8, four full and five sliding; they also take 9.
     """
     model = find_model("gpt-oss-120b")
-    stage = model.stage(4, 0)
-    assert (stage, model.kv_layers(4, 0)) == (range(9), (4, 5))
-    file = f"{SRT}/model_executor/model_runner.py"
-    adjust = Room(MODELLED, {}).piece("ModelRunner.adjust_hybrid_swa_layers_for_pp", file)
-    config = SimpleNamespace(
-        is_deepseek_v4_arch=False,
-        full_attention_layer_ids=list(range(1, 36, 2)),
-        swa_attention_layer_ids=list(range(0, 36, 2)),
-    )
-    adjust(SimpleNamespace(is_hybrid_swa=True, model_config=config, start_layer=0, end_layer=9))
-    assert config.swa_attention_layer_ids == [0, 2, 4, 6, 8]
-    assert config.full_attention_layer_ids == [1, 3, 5, 7, 9]
+    assert (model.stage(4, 0), model.kv_layers(4, 0)) == (range(9), (4, 5))
+    full, sliding = sliding_layers(wheels.sglang(version), model, model.stage(4, 0))
+    assert sliding == [0, 2, 4, 6, 8]
+    assert full == [1, 3, 5, 7] + [9] * (version != "0.5.23")

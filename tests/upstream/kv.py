@@ -26,6 +26,12 @@ ABSENT = (  # kinds of models, of caches and of hardware that none of ours is
     "_dflash_draft_cell_size",
 )
 OFF = SimpleNamespace(get=lambda: False)
+NO_DRAFT = SimpleNamespace(
+    is_eagle=lambda: False,
+    is_standalone=lambda: False,
+    is_dflash=lambda: False,
+    is_dflash_family=lambda: False,
+)
 
 
 class Case(NamedTuple):
@@ -75,28 +81,22 @@ class Pools:
     def _runner(self, case: Case, stage: range) -> SimpleNamespace:
         """What the releases ask a model runner, later a KV cache configurator, under all names."""
         config = self._model_config(case.model, stage)
-        no = SimpleNamespace(
-            is_eagle=lambda: False,
-            is_standalone=lambda: False,
-            is_dflash=lambda: False,
-            is_dflash_family=lambda: False,
-        )
-        layer_info = SimpleNamespace(
-            start_layer=stage.start,
-            end_layer=stage.stop,
-            num_effective_layers=len(stage),
-            full_attention_layer_ids=config.full_attention_layer_ids,
-            swa_attention_layer_ids=config.swa_attention_layer_ids,
-        )
+        layers = {
+            "start_layer": stage.start,
+            "end_layer": stage.stop,
+            "num_effective_layers": len(stage),
+            "full_attention_layer_ids": config.full_attention_layer_ids,
+            "swa_attention_layer_ids": config.swa_attention_layer_ids,
+        }
         return SimpleNamespace(
-            **vars(layer_info),
-            layer_info=layer_info,
+            **layers,
+            layer_info=SimpleNamespace(**layers),
             model_config=config,
             mambaish_config=config.mambaish,
             kv_cache_dtype=DTYPES[case.dtype_bytes],
             kv_cache_dtype_str="auto",
             use_mla_backend=case.model.attention == "mla",
-            spec_algorithm=no,
+            spec_algorithm=NO_DRAFT,
             is_draft_worker=False,
             server_args=self.settings,
             pp_size=case.pp_size,

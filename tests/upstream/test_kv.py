@@ -11,7 +11,7 @@ from tests.upstream import wheels
 from tests.upstream.kv import Case, Pools, sliding_layers
 
 MODELLED = wheels.sglang("0.5.14")
-SPLITS = list(product((1, 2, 4, 8, 16), (1, 2, 3, 4, 8), (1, 2)))
+SPLITS = list(product((1, 4, 8, 16), (1, 3, 8), (1, 2)))
 FEW = [(1, 1, 2), (8, 1, 2), (2, 4, 1), (8, 8, 2)]
 
 

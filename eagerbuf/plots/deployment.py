@@ -32,10 +32,9 @@ def shapes_of_one(shapes: DataFrame, rules: DataFrame, asked: str | None) -> go.
         _verdict(over, asked),
         "tokens in the largest batch",
         "",
-        height=170 + 50 * (len(known) + 1),
-        margin={"l": 140, "r": 40, "t": 75 + 18 * len(capacity), "b": 65},
+        height=135 + 50 * len(known) + 22 * (len(capacity) + 1),
+        margin={"l": 140, "r": 40, "t": 60, "b": 65},
     )
-    fig.update_layout(title={"y": 0.97, "yanchor": "top"})
     fig.add_bar(
         orientation="h",
         x=[min(n, edge) for n in tokens],
@@ -48,9 +47,9 @@ def shapes_of_one(shapes: DataFrame, rules: DataFrame, asked: str | None) -> go.
         hovertemplate="%{y}: %{customdata:,} tokens<extra></extra>",
     )
     for place, (rule, value) in enumerate(capacity.items()):
-        _ceiling(fig, rule, value, edge, len(capacity) - place, bold=rule == asked)
+        _ceiling(fig, rule, value, edge, -0.75 - 0.42 * place, bold=rule == asked)
     fig.update_xaxes(range=[0, edge], tickformat=",")
-    fig.update_yaxes(autorange="reversed", showgrid=False)
+    fig.update_yaxes(range=[len(known) - 0.5, -0.7 - 0.42 * len(capacity)], showgrid=False)
     return fig
 
 
@@ -70,8 +69,8 @@ def _edge(values: list[int]) -> int:
     return max(n for n in ordered if n <= FAR * middle) * 6 // 5 + 1
 
 
-def _ceiling(fig: go.Figure, rule: str, value: int, edge: int, row: int, *, bold: bool) -> None:
-    """A line at the capacity, its name above the plot in a row of its own."""
+def _ceiling(fig: go.Figure, rule: str, value: int, edge: int, row: float, *, bold: bool) -> None:
+    """A line at the capacity, its name over the bars in a row of its own."""
     if value <= 0:
         return
     color, far = RULE_COLORS.get(rule, COLORS["neutral"]), value > edge
@@ -79,14 +78,12 @@ def _ceiling(fig: go.Figure, rule: str, value: int, edge: int, row: int, *, bold
     text = f"{rule}: {value:,} tokens{' →' if far else ''}"
     fig.add_annotation(
         x=x,
-        y=1.0,
-        yref="paper",
-        yanchor="bottom",
+        y=row,
         xanchor="right" if x > edge / 2 else "left",
-        yshift=18 * (row - 1),
         showarrow=False,
         text=f"<b>{text}</b>" if bold else text,
         font={"color": color},
+        bgcolor="white",
     )
     if not far:
         line = {"color": color, "width": 4 if bold else 1.5, "dash": "dash"}
@@ -102,7 +99,7 @@ def what_if(frame: DataFrame) -> go.Figure:
     parts = {name: frame[frame.release == name] for name in names}
     first = parts[names[0]]
     fig = figure(
-        _told(names[0], first),
+        _told(frame),
         "chunked_prefill_size of one rank (tokens)",
         "tokens in one batch",
         height=500,
@@ -135,28 +132,28 @@ def what_if(frame: DataFrame) -> go.Figure:
     return fig
 
 
-def _told(name: str, part: DataFrame) -> str:
-    """What one release does with the chunks, as a title."""
-    bad = int(part.verdict.isin(BAD).sum())
-    found = (
-        f"{bad} of {len(part)} chunks overflow or hang" if bad else "no chunk overflows or hangs"
-    )
-    return f"{name}: {found}"
+def _told(frame: DataFrame) -> str:
+    """How many pairs of chunk and release go wrong, and where, as a title."""
+    bad = frame[frame.verdict.isin(BAD)]
+    if bad.empty:
+        return f"None of {len(frame)} pairs of chunk and release overflows or hangs"
+    found = f"{len(bad)} of {len(frame)} pairs of chunk and release overflow or hang"
+    releases = bad.release.unique()
+    return f"{found}, all in {releases[0]}" if len(releases) == 1 else found
 
 
 def _steps(parts: dict[str, DataFrame]) -> list[dict[str, Any]]:
-    """A step of the slider for each release: other heights, texts, colours and title."""
+    """A step of the slider for each release: other heights, texts and colours."""
     return [
         {
             "label": name.split(" ")[0],
-            "method": "update",
+            "method": "restyle",
             "args": [
                 {
                     "y": [part.capacity.tolist(), part.largest.tolist()],
                     "text": [part.verdict.tolist()] * 2,
                     "marker.color": [COLORS["neutral"], _verdicts(part)],
-                },
-                {"title.text": _told(name, part)},
+                }
             ],
         }
         for name, part in parts.items()

@@ -26,15 +26,6 @@ LABELS = {
     "pr28894": (0.4, "left"),
 }
 
-_BESIDE = {
-    "xref": "paper",
-    "yref": "paper",
-    "xanchor": "right",
-    "yanchor": "middle",
-    "showarrow": False,
-    "font": {"size": 11},
-}
-
 # 0 fits, 1 overflows
 SCALE = {
     "cmin": 0,
@@ -59,8 +50,8 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
         y_title,
         height=560,
         showlegend=True,
-        legend={"orientation": "h", "y": 1.04, "yanchor": "bottom", "x": 1, "xanchor": "right"},
-        margin={"l": 80, "r": 30, "t": 165, "b": 65},
+        legend={"orientation": "h", "y": -0.18, "yanchor": "top", "x": 0},
+        margin={"l": 80, "r": 30, "t": 150, "b": 95},
         yaxis={**AXIS, "type": "log", "dtick": 1, "title": {"text": y_title}},
     )
     fig.update_layout(title={"y": 0.97, "yanchor": "top"})
@@ -74,8 +65,6 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
     _explain_orange(fig)
     _restyle(fig, _by_rule(batches, ceilings, names, rules[0]))
     fig.update_layout(updatemenus=_menus(batches, ceilings, names, rules))
-    for y, text in ((1.215, "deployment"), (1.085, "held against")):
-        fig.add_annotation(x=-0.01, y=y, text=text, **_BESIDE)
     return fig
 
 
@@ -218,14 +207,15 @@ def _menus(
     ]
     by_rule = [
         {
-            "label": rule,
+            "label": f"against {rule}",
             "method": "restyle",
             "args": [_by_rule(batches, ceilings, names, rule)],
         }
         for rule in rules
     ]
-    place = {"direction": "right", "xanchor": "left", "yanchor": "bottom", "type": "buttons"}
+    place = {"type": "buttons", "direction": "right", "x": 0, "xanchor": "left"}
+    place |= {"yanchor": "bottom", "font": {"size": 11}}
     return [
-        {**place, "buttons": deployments, "x": 0, "y": 1.17, "font": {"size": 11}},
-        {**place, "buttons": by_rule, "x": 0, "y": 1.04, "font": {"size": 11}},
+        {**place, "buttons": deployments, "name": "Deployment", "y": 1.16},
+        {**place, "buttons": by_rule, "name": "Batches held", "y": 1.03},
     ]

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parent.parent / "eagerbuf"
 # from the ground up: a room may import the rooms before its own line
 ORDER = [
     {"columns", "_data", "faces", "outputs", "schema"},
-    {"config"},
+    {"config", "glossary"},
     {"producers", "table"},
     {"sizing", "predictor", "admission"},
     {"releases", "buffers", "models"},

@@ -1,0 +1,122 @@
+"""The words of the notebooks, each explained once: a page shows those that it uses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# term -> meaning; other ways to write a term stand behind it, after a bar
+_TERMS = {
+    "admission|admit|admits|admitted": "the scheduler's choice of the tokens of the next prefill "
+    "batch, from the waiting requests",
+    "alignment|align|aligns|aligned|unaligned": "padding a count up to the next multiple: of the "
+    "attention TP size, then of the context-parallel one",
+    "attention TP": "the ranks that share the heads of one attention: tp_size over the DP "
+    "attention ranks over the CP ranks",
+    "autotune|autotuner": "FlashInfer times kernels at start-up and keeps the fastest",
+    "broadcast": "one rank sends, all others wait until they have it",
+    "bucket": "a token count that the autotune tunes for; a live count uses the next bucket up",
+    "ceiling": "the most tokens or requests that a buffer holds",
+    "chunk|chunks|chunking": "the piece of a long prompt that one prefill batch holds "
+    "(`chunked_prefill_size`, tokens)",
+    "collective": "one call that all ranks of a group make together, such as all-gather",
+    "context parallelism|CP|context-parallel": "one prompt's tokens spread over ranks; zigzag "
+    "gives each rank two pieces of them",
+    "decode": "a step that adds to every running request its next token",
+    "DP attention": "each group of ranks attends for its own requests, then all share the MLP",
+    "dummy": "the made-up decode batch that the autotune runs on",
+    "dynamic chunking|dynamic chunks": "chunk sizes picked so that each takes the same time, "
+    "whatever came before it (`--enable-dynamic-chunking`)",
+    "eager runner": "SGLang's path without CUDA graphs: it copies every batch into static buffers",
+    "effective value|effective values": "a setting as one rank uses it, after defaults and "
+    "divisions",
+    "history": "the tokens of a request that were computed before its next chunk",
+    "KV pool": "memory for the keys and values of cached tokens (`max_total_num_tokens`, tokens)",
+    "latency profile|latency profiler|profiler": "128 timed prefills at start-up that dynamic "
+    "chunking learns from",
+    "micro-batch": "one of the batches that are under way in a pipeline at once",
+    "mis-shape|mis-shaped|misshaped": "said of a dummy whose token count is not that of the batch "
+    "it stands for",
+    "MLP sync": "padding that makes the ranks of a model agree on a batch's size; on with DP "
+    "attention or a MoE all-to-all",
+    "MoE all-to-all|all-to-all": "ranks exchange tokens so that each expert gets its own",
+    "pipeline parallelism|PP|pipeline rank": "each rank holds some layers of the model, a stage, "
+    "and passes its results on",
+    "pool-sized": "as large as the KV pool (rule `pr28894`)",
+    "prefill|prefills": "a batch that computes prompts or pieces of them",
+    "probe|probes": "one prefill of the latency profile; the longest has 1.25 times the chunk",
+    "producer": "a part of the engine that makes batches",
+    "rank": "one process of a deployment, usually with one GPU",
+    "regret": "how much slower the kept tactic is than the best one, in percent",
+    "rule": "one way to size the static buffers, named by the pull request that brought it",
+    "smoothing": "how far the next chunk moves from the static one toward the predicted one: 0 "
+    "not at all, 1 all the way",
+    "speculation|speculative|EAGLE": "a draft model proposes tokens, and one batch verifies "
+    "several for each request",
+    "static buffer|static buffers": "input tensors allocated once at start-up; a batch is copied "
+    "into their front",
+    "tactic|tactics": "one of the kernels that can compute the same product",
+    "tight": "the least size that holds every batch the scheduler or its profiler copies",
+    "tokens a request": "1 in decode, more where speculation verifies (`num_tokens_per_bs`)",
+    "TP": "tensor parallelism: the ranks that split each layer (`tp_size`)",
+    "verdict": "what `eagerbuf check` answers: fits, overflows, hangs, unknown or not applicable",
+    "wheel|wheels": "the package file of a release",
+}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One word, its other forms, and what it means."""
+
+    name: str
+    forms: tuple[str, ...]
+    meaning: str
+
+    def used_in(self, text: str) -> bool:
+        """Whether any of its forms stands in the text, in small or capital letters."""
+        forms = "|".join(rf"{re.escape(form)}s?" for form in (self.name, *self.forms))
+        flags = 0 if self.name.isupper() else re.IGNORECASE
+        return re.search(rf"(?<![\w-])(?:{forms})(?![\w-])", text, flags) is not None
+
+
+def _term(names: str, meaning: str) -> Term:
+    name, *forms = names.split("|")
+    return Term(name, tuple(forms), meaning)
+
+
+GLOSSARY = {term.name: term for term in (_term(*item) for item in _TERMS.items())}
+
+
+@dataclass(frozen=True, repr=False)
+class Words:
+    """Terms with their meanings: a table in a notebook, lines of text elsewhere."""
+
+    terms: tuple[Term, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{term.name}: {term.meaning}" for term in self.terms)
+
+    def _repr_html_(self) -> str:
+        from eagerbuf.faces import html_table
+
+        return html_table("words used here", [(term.name, term.meaning) for term in self.terms])
+
+
+def words(names: str = "") -> Words:
+    """The meaning of these terms, separated by commas, or of all; ValueError for an unknown one."""
+    asked = [" ".join(name.split()) for name in names.split(",") if name.strip()]
+    unknown = [name for name in asked if name not in GLOSSARY]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is not in the glossary: {', '.join(GLOSSARY)}")
+    return Words(tuple(GLOSSARY[name] for name in asked or GLOSSARY))
+
+
+def used_in(text: str) -> list[str]:
+    """The glossary's terms that stand in a text, in the glossary's order."""
+    return [term.name for term in GLOSSARY.values() if term.used_in(text)]
+
+
+def markdown() -> str:
+    """The whole glossary as a Markdown table, as the README has it."""
+    rows = [f"| {term.name} | {term.meaning} |" for term in GLOSSARY.values()]
+    return "\n".join(["| word | meaning |", "|---|---|", *rows])

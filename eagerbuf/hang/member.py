@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -30,11 +31,6 @@ class Member:
         descriptor = self.files[name].fileno()
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
-    def signal(self, *numbers: int) -> None:
-        """Send signals, in this order."""
-        for number in numbers:
-            self.process.send_signal(number)
-
     def release(self) -> None:
         """Close the standard input that keeps a rank which is through; it may be gone already."""
         if self.process.stdin is not None:
@@ -54,11 +50,19 @@ class Member:
 
 
 def ask_for_stack(member: Member, *, stopped: bool) -> None:
-    """Have a rank write its stack; one that stands stopped must go on to do so.
+    """Have a rank's main thread write its stack; one that stands stopped must go on to do so."""
+    _signal_main_thread(member.process, signal.SIGUSR1)
+    if stopped:
+        member.process.send_signal(signal.SIGCONT)
 
-    It goes on first: only a thread that runs is chosen for a signal, and the main one before all.
-    """
-    member.signal(*([signal.SIGCONT] if stopped else []), signal.SIGUSR1)
+
+def _signal_main_thread(process: subprocess.Popen[bytes], number: int) -> None:
+    """A signal to a process may be taken by any of its threads, above all when it was stopped."""
+    tgkill = getattr(ctypes.CDLL(None), "tgkill", None)
+    if tgkill is None:
+        process.send_signal(number)
+    elif process.poll() is None:
+        tgkill(process.pid, process.pid, number)
 
 
 def unnamed_files() -> dict[str, IO[bytes]]:

@@ -143,10 +143,10 @@ def judge(
     ranks: Sequence[Sighting], clock: StallClock, now: float, stall_s: float, limit_s: float
 ) -> str | None:
     """The outcome, one of OUTCOMES, or None while the run goes on; `now` in seconds since start."""
-    if culprit(ranks) is not None:
-        return "crashed"
     if all(rank.done for rank in ranks):
         return "completed"
+    if culprit(ranks) is not None:
+        return "crashed"
     if clock.tick(now, ranks) >= stall_s:
         return "hang"
     return "overtime" if now >= limit_s else None

@@ -7,13 +7,17 @@ standard input; a message is one JSON object, with a file beside it where there 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -22,6 +26,7 @@ from eagerbuf.hang.guard import die_with_parent
 from tests.faults.warm import Forked
 
 LONGEST = 65536
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def main() -> None:
@@ -40,6 +45,7 @@ def serve(jobs: socket.socket) -> None:
     import eagerbuf.hang.rank  # torch
     import eagerbuf.hang.report  # noqa: F401
 
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become children
     while (received := _next(jobs)) is not None:
         _reap()
         parent = os.getpid()
@@ -75,10 +81,22 @@ def run(job: dict[str, Any], line: socket.socket, start: Any) -> None:
         launch.rank_command = lambda settings: _raising(plain(settings), job["raising"])
     say(line, {"launcher": os.getpid()})
     try:
-        report = run_hang(**job["arguments"])
+        with _small_files(job["most_bytes"]):
+            report = run_hang(**job["arguments"])
         say(line, {"ended": "report"}, json.dumps(report.to_dict() | {"text": str(report)}))
     except BaseException as error:
         say(line, {"ended": f"{type(error).__name__}: {error}"})
+
+
+@contextmanager
+def _small_files(most_bytes: int | None) -> Iterator[None]:
+    """A full disk: no file grows beyond so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft if most_bytes is None else most_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def _announced(line: socket.socket, start: Any, command: list[str], **how: Any) -> Any:

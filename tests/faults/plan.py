@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
 KINDS = ("kill", "freeze", "raise", "slow")
+LAUNCHER = -1  # in place of a rank
+LAUNCHER_KINDS = ("kill", "interrupt", "interrupts")  # once; as from a key that is held down
 PLACES = ("start", "rendezvous", "probe", "broadcast", "serving")
 PROBES = 128
 STALL_S = 1.0
-COLD_EVERY = 10  # one run in so many starts its ranks as users do, and waits for torch
+COLD_EVERY = 13  # one run in so many starts its ranks as users do, and waits for torch
 
 
 @dataclass(frozen=True)
 class Fault:
     """`kind` befalls `rank` once the journal of rank `seen_by` names step number `nth` of `at`.
 
-    `at` is the beginning of a step's name; empty: as soon as the process is there.
+    `rank` may be LAUNCHER. `at` is the beginning of a step's name; empty: as soon as the process
+    is there.
     """
 
     kind: str
@@ -40,6 +43,7 @@ class Plan:
     seed: int
     arguments: dict[str, Any] = field(hash=False)
     fault: Fault | None
+    most_bytes: int | None = None  # of any file that the launcher or a rank writes
 
     @property
     def cold(self) -> bool:
@@ -48,7 +52,8 @@ class Plan:
 
     def __str__(self) -> str:
         what, how = self.fault, self.arguments
-        said = f"{what.kind}-rank{what.rank}-{what.place}{what.nth}" if what else "none"
+        whom = f"rank{what.rank}" if what and what.rank != LAUNCHER else "launcher"
+        said = f"{what.kind}-{whom}-{what.place}{what.nth}" if what else "unharmed"
         start = "cold-" if self.cold else ""
         return f"{self.seed}-{start}{how['ranks']}ranks-{said}"
 
@@ -65,10 +70,23 @@ def draw(seed: int) -> Plan:
     return _PLACES[place](seed, arguments, kind, rank, luck)
 
 
-def unharmed(seed: int, ranks: int, rule: str) -> Plan:
-    """A run in which nothing is done to the ranks; it completes or hangs by its `rule`."""
-    arguments = {"ranks": ranks, "device": "cpu", "stall_s": STALL_S, "limit_s": 240.0}
-    return Plan(seed, arguments | {"rule": rule, "chunk": 64}, None)
+def draw_launcher(seed: int) -> Plan:
+    """What befalls the process that called run_hang, at any step of any of its ranks."""
+    luck = random.Random(seed)
+    ranks, place = (4 if luck.random() < 0.3 else 2), PLACES[seed // len(LAUNCHER_KINDS) % 5]
+    arguments = {"ranks": ranks, "device": "cpu", "stall_s": STALL_S, "limit_s": 120.0}
+    plan = _PLACES[place](seed, arguments, "", luck.randrange(ranks), luck)
+    assert plan.fault
+    kind = LAUNCHER_KINDS[seed % len(LAUNCHER_KINDS)]
+    return replace(plan, fault=replace(plan.fault, kind=kind, rank=LAUNCHER))
+
+
+def unharmed(seed: int, most_bytes: int | None = None) -> Plan:
+    """A run in which nothing is done to the ranks: every second one hangs, the others complete."""
+    arguments = {"ranks": 4 if seed % 4 > 1 else 2, "device": "cpu", "limit_s": 240.0}
+    rule = ("pr28386", "tight")[seed % 2]
+    arguments |= {"stall_s": STALL_S, "chunk": 64, "rule": rule}
+    return Plan(seed, arguments, None, most_bytes)
 
 
 def _start(seed: int, arguments: dict[str, Any], kind: str, rank: int, luck: random.Random) -> Plan:

@@ -61,22 +61,26 @@ def _row(bounds: Bounds, producer: str, predictor: ChunkSizePredictor | None) ->
 
 
 def reach_table(rows: DataFrame) -> DataFrame:
-    """`reachability` by producer: configurations, how many reach the padded ceiling exactly, how
-    many up to rounding, the largest rounding in tokens, and what keeps the others from it."""
+    """`reachability` by producer: configurations that have it, and how many are free of obstacles.
+
+    Of the free ones: how many reach the padded ceiling exactly, how many up to rounding, and what
+    rounding leaves at most, in tokens. `obstacles` counts the others by reason.
+    """
     import pandas as pd
 
     table = []
-    for producer, part in rows.groupby("producer", sort=False):
+    for producer in PRODUCERS:
+        part = rows[rows.producer == producer]
         free = part[part.obstacle == ""]
         reasons = Counter(part.obstacle[part.obstacle != ""])
         table.append(
             {
                 "producer": producer,
                 "configs": len(part),
-                "free_of_obstacles": len(free),
-                "padded_ceiling_exactly": int(free.exact.sum()),
+                "free": len(free),
+                "exact": int(free.exact.sum()),
                 "up_to_rounding": int((free.short <= free.slack).sum()),
-                "largest_rounding": int(free.short.max()) if len(free) else 0,
+                "most_rounding": int(free.short.max()) if len(free) else 0,
                 "obstacles": ", ".join(f"{k} {n}" for k, n in sorted(reasons.items())),
             }
         )

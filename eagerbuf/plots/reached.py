@@ -1,0 +1,44 @@
+"""Figure of the search: how near its ceiling each producer came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eagerbuf.plots.template import COLORS, figure
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from pandas import DataFrame
+
+
+def reached_ceilings(shares: DataFrame) -> go.Figure:
+    """Batches by producer and by their share of the ceiling: columns producer, bin, batches.
+
+    A row a producer, a column a tenth of its ceiling; the last two are the ceiling itself and
+    whatever is over it. Cells hold batches, their colour the share of the producer's batches.
+    """
+    names, bins = list(shares.producer.unique()), list(shares.bin.unique())
+    counts = shares.pivot(index="producer", columns="bin", values="batches").loc[names, bins]
+    total, over = int(counts.to_numpy().sum()), int(counts["over"].sum())
+    fig = figure(
+        f"Every producer reaches its ceiling; {over or 'none'} of {total:,} batches is over it",
+        "padded tokens of the batch, as a share of the producer's ceiling",
+        "",
+        height=440,
+        margin={"l": 130, "r": 30, "t": 70, "b": 90},
+    )
+    fig.add_heatmap(
+        x=bins,
+        y=names,
+        z=[[round(100 * n / max(1, sum(row)), 1) for n in row] for row in counts.values.tolist()],
+        text=[[f"{n:,}" for n in row] for row in counts.values.tolist()],
+        texttemplate="%{text}",
+        colorscale=[[0, "#FFFFFF"], [1, COLORS["sky"]]],
+        showscale=False,
+        xgap=2,
+        ygap=2,
+        hovertemplate="%{y}, %{x}: %{text} batches, %{z} % of the producer's<extra></extra>",
+    )
+    fig.update_yaxes(autorange="reversed", showgrid=False)
+    fig.update_xaxes(showgrid=False, tickangle=-35)
+    return fig

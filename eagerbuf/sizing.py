@@ -222,6 +222,8 @@ def size_many(frame: DataFrame, rule: str) -> DataFrame:
     `max_num_tokens` (tokens) as Int64 on the same index, <NA> where the rule needs a KV pool that
     is not given. ValueError names column and row.
     """
+    import numpy as np
+
     from eagerbuf.table import config_columns, nullable
 
     chosen = find_rule(rule)
@@ -229,6 +231,6 @@ def size_many(frame: DataFrame, rule: str) -> DataFrame:
     missing = (config.max_total_num_tokens == 0) & chosen.needs_pool(config)
     return nullable(
         frame.index,
-        max_bs=(chosen.max_bs(config), None),
+        max_bs=(chosen.max_bs(config), np.zeros(len(frame), bool)),
         max_num_tokens=(chosen.max_num_tokens(config), missing),
     )

@@ -24,17 +24,11 @@ def config_columns(frame: DataFrame) -> Columns:
 
 
 def nullable(index: Index, **columns: tuple[Any, Any]) -> DataFrame:
-    """A DataFrame of Int64 columns from (values, mask of missing ones or None)."""
+    """A DataFrame of Int64 columns from (values, mask of the missing ones)."""
     import pandas as pd
 
-    frame = pd.DataFrame(
-        {name: pd.array(values, dtype="Int64") for name, (values, _) in columns.items()},
-        index=index,
-    )
-    for name, (_, missing) in columns.items():
-        if missing is not None:
-            frame[name] = frame[name].mask(missing)
-    return frame
+    arrays = {name: pd.arrays.IntegerArray(*column) for name, column in columns.items()}
+    return pd.DataFrame(arrays, index=index, copy=False)
 
 
 def _column(frame: DataFrame, name: str) -> Any:
@@ -43,11 +37,12 @@ def _column(frame: DataFrame, name: str) -> Any:
     if name not in frame.columns:
         if name not in DEFAULTS:
             raise ValueError(f"column {name!r} is missing and has no default")
-        return np.full(len(frame), _default(name))
+        return np.broadcast_to(_default(name), len(frame))
     series = frame[name]
     if name == "moe_a2a_backend":
-        return _texts(series)
-    return _numbers(series)
+        return series.to_numpy(object) if _are_names(series) else _texts(series)
+    plain = _plain(series)
+    return _numbers(series) if plain is None else plain
 
 
 def _default(name: str) -> Any:
@@ -56,11 +51,48 @@ def _default(name: str) -> Any:
     return 0 if default is None else default
 
 
+def _are_names(series: Series) -> bool:
+    """Whether `_texts` would find nothing to refuse or to fill: each value is looked at once."""
+    try:
+        values = set(series.to_numpy(object).tolist())
+    except TypeError:  # a value without a hash
+        return False
+    return all(isinstance(value, str) and bool(value) for value in values)
+
+
 def _texts(series: Series) -> Any:
     series = series.mask(series.isna(), _default("moe_a2a_backend"))
     bad = ~series.map(lambda value: isinstance(value, str) and bool(value)).to_numpy(bool)
     _refuse(series, bad, 'give a backend name, "none" for no all-to-all')
     return series.to_numpy(object)
+
+
+def _plain(series: Series) -> Any:
+    """What `_numbers` would give for numpy numbers of which none is refused, else None."""
+    name, values = str(series.name), series.to_numpy()
+    if name in FLAGS or values.dtype == bool:
+        return values if name in FLAGS and values.dtype == bool else None
+    if values.dtype == "int64":
+        return values if _allowed(values, name) else None
+    return _whole(values, name) if values.dtype == "float64" else None
+
+
+def _whole(values: Any, name: str) -> Any:
+    import numpy as np
+
+    missing = np.isnan(values)
+    required = name not in DEFAULTS and name not in OPTIONAL
+    if not _allowed(values, name) or (required and missing.any()):
+        return None
+    default = _default(name) if name in DEFAULTS else 0
+    whole = np.where(missing, default, values).astype("int64")
+    return whole if (missing | (whole == values)).all() else None
+
+
+def _allowed(values: Any, name: str) -> bool:
+    """Whether each number that is not missing is in the range of the field."""
+    least = -MOST if LEAST[name] is None else LEAST[name]
+    return not ((values < least).any() or (values > MOST).any())
 
 
 def _numbers(series: Series) -> Any:

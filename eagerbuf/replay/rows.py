@@ -31,9 +31,16 @@ class Padding:
         self.cp_align_size: int = config.cp_align_size
         self.extend_align = config.tp_size if config.attn_tp_input_scattered else 1
         self.num_tokens_per_bs = config.num_tokens_per_bs
+        self._known: dict[tuple[int | Batch | None, ...], Step] = {}  # the same ones come often
 
     def rows(self, batches: Sequence[Batch | None], first_rank: int) -> Step:
         """A row for each rank that has a batch."""
+        key = (first_rank, *batches)
+        if key not in self._known:
+            self._known[key] = self._rows(batches, first_rank)
+        return self._known[key]
+
+    def _rows(self, batches: Sequence[Batch | None], first_rank: int) -> Step:
         return [
             (
                 rank,
@@ -67,35 +74,37 @@ class Padding:
 
 
 class Rows:
-    """The batches so far; a stretch of equal steps is stored as an array at once."""
+    """The batches so far: rows of a few steps, and how often those steps come again in turn."""
 
     def __init__(self) -> None:
-        self._blocks: list[NDArray[np.int64]] = []
-        self._recent: list[tuple[int, ...]] = []
+        self._rows: list[tuple[int, ...]] = []
+        self._runs: list[tuple[int, int, int]] = []  # rows, steps, times
 
     def add(self, step: int, rows: Step) -> None:
-        self._recent += [(step, *row) for row in rows]
+        """Add the rows of one step."""
+        self.repeat(step, [rows], 1)
 
     def repeat(self, step: int, cycle: Sequence[Step], times: int) -> None:
         """Add `cycle` (one entry a step, the first of them number `step`) so many times."""
-        self._flush()
-        for offset, rows in enumerate(cycle):
-            self.add(step + offset, rows)
-        once = np.array(self._recent, dtype=np.int64)
-        self._recent.clear()
-        block = np.tile(once, (times, 1))
-        block[:, 0] += np.repeat(len(cycle) * np.arange(times), len(once))
-        self._blocks.append(block)
+        before = len(self._rows)
+        for number, rows in enumerate(cycle, step):
+            self._rows += [(number, *row) for row in rows]
+        self._runs.append((len(self._rows) - before, len(cycle), times))
 
     def frame(self) -> pd.DataFrame:
         """All batches, one a row, with COLUMNS."""
-        self._flush()
-        empty = np.empty((0, len(COLUMNS)), np.int64)
-        frame = pd.DataFrame(np.concatenate([empty, *self._blocks]), columns=list(COLUMNS))
+        table = np.array(self._rows, dtype=np.int64).reshape(-1, len(COLUMNS))
+        source, later = self._unrolled()
+        frame = pd.DataFrame(table[source], columns=list(COLUMNS))
+        frame["step"] += later
         frame["kind"] = np.array(KINDS, dtype=object)[frame["kind"].to_numpy()]
         return frame
 
-    def _flush(self) -> None:
-        if self._recent:
-            self._blocks.append(np.array(self._recent, dtype=np.int64))
-            self._recent.clear()
+    def _unrolled(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each row of the table: which stored row it is, and how many steps later."""
+        rows, steps, times = np.array(self._runs, dtype=np.int64).reshape(-1, 3).T
+        total = rows * times
+        run = np.repeat(np.arange(len(rows)), total)
+        place = np.arange(total.sum()) - (total.cumsum() - total)[run]
+        first = (rows.cumsum() - rows)[run]
+        return first + place % rows[run], place // rows[run] * steps[run]

@@ -13,7 +13,7 @@ LOCKED = $(PIP) --only-binary :all: --require-hashes -r
 # pip's output as a few lines of progress; errors pass through
 TELL := awk '/^Collecting/ {if (++n % 10 == 0) {print "setup: " n " packages found"; fflush()}} \
 	/^ *Downloading.*torch-/ {print "setup: downloading torch"; fflush()} \
-	/^Installing collected/ {print "setup: installing " n " packages"; fflush()} \
+	/^Installing collected/ && n {print "setup: installing " n " packages"; fflush(); n = 0} \
 	/ERROR|error:|not find/ {print; fflush()}'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1

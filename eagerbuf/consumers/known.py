@@ -13,7 +13,7 @@ ALLOCATES, CHECKS, TUNES = "allocates", "checks", "tunes"
 class Consumer:
     """One reader of `max_prefill_buffer_tokens`, called n in its formula.
 
-    `source`: its file under srt/ in the newest release that has it; `active`: the settings under
+    `source`: the file under srt/ that reads it in the newest release; `active`: the settings under
     which it counts; `tight`: whether the tight number could take n's place, and what would change;
     `executed`: what of the released code this project runs beside its own formula.
     """
@@ -113,7 +113,7 @@ CONSUMERS = (
         "MegaMoE prefill profile",
         "0.5.22",
         ALLOCATES,
-        "layers/moe/flashinfer_megamoe_autotune.py",
+        "model_executor/runner/flashinfer_autotune.py",
         "--moe-runner-backend flashinfer_megamoe, autotune on",
         "a workspace for n tokens, tuned and kept; its bytes are FlashInfer's own",
         "yes: more tokens than n are refused, and no batch has more",

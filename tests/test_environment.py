@@ -4,8 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-import tomllib
 import yaml
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10, where pytest brings the same by this name
+    import tomli as tomllib
 
 ROOT = Path(__file__).parent.parent
 CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}

@@ -1,5 +1,6 @@
 """Plotly figures, each one function of a DataFrame, in one light template."""
 
+from eagerbuf.plots.consumers import workspace_by_ranks
 from eagerbuf.plots.deployment import shapes_of_one, what_if
 from eagerbuf.plots.hang import hang_timeline, latency_fit, predicted_chunk, probes
 from eagerbuf.plots.price import ceiling_against_pool, overhead_by_model
@@ -24,4 +25,5 @@ __all__ = [
     "shapes_and_ceilings",
     "shapes_of_one",
     "what_if",
+    "workspace_by_ranks",
 ]

@@ -41,8 +41,9 @@ def test_no_batch_is_over_the_tight_ceiling():
 
 
 def test_the_same_seed_finds_the_same_batches():
-    assert search(2_000, seed=5).table().equals(search(2_000, seed=5).table())
-    assert not search(2_000, seed=5).table().equals(search(2_000, seed=6).table())
+    once, again, other = (search(1_000, seed=seed).table() for seed in (5, 5, 6))
+    assert once.equals(again)
+    assert not once.equals(other)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_the_same_seed_finds_the_same_batches():
     ],
 )
 def test_the_search_breaks_the_released_rules_that_are_too_small(rule, outgrown):
-    table = search(5_000, rule=rule).table().set_index("producer")
+    table = search(3_000, rule=rule).table().set_index("producer")
     broken = set(table.index[table.over_buffer > 0])
     assert broken >= outgrown
     assert broken  # inputs scattered over attention TP outgrow every released rule
@@ -91,7 +92,7 @@ SMALLER = {
 def test_the_search_notices_a_formula_that_is_too_small(name, monkeypatch):
     """Each term of the ceiling is needed: with less of it one of the same batches is over."""
     monkeypatch.setattr(producers, name, SMALLER[name])
-    assert search(5_000).over > 0
+    assert search(4_000).over > 0
 
 
 @pytest.mark.parametrize("align", ["attn_tp_size", "cp_align_size", "tp_size"])

@@ -82,7 +82,7 @@ def _ended(events: DataFrame, outcome: str) -> str:
     if outcome == "hang":
         return f"Hang: none of {ranks} ranks moves after {last:.1f} s, each waits for another"
     if outcome == "completed":
-        return f"Completed: all {ranks} ranks went through every step in {last:.1f} s"
+        return f"Completed: {ranks} ranks went through every step in {last:.1f} s"
     return f"Outcome {outcome}: the last step of {ranks} ranks was at {last:.1f} s"
 
 

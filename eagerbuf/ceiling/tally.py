@@ -38,6 +38,7 @@ class Tally:
 
     @property
     def batches(self) -> int:
+        """Batches held so far, of all producers."""
         return sum(count.batches for count in self.counts.values())
 
     @property

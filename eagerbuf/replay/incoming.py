@@ -34,6 +34,7 @@ class Incoming:
     never_fits: int
 
     def counts(self) -> dict[str, int]:
+        """How many requests there were, and how many were dropped for which reason."""
         dropped = self.too_long + self.never_fits
         return {
             "requests": len(self.requests) + dropped,

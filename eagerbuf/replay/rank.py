@@ -23,6 +23,7 @@ class Batch(NamedTuple):
 
     @property
     def is_extend(self) -> bool:
+        """Whether it computes prompts: prefill, alone or mixed with decode."""
         return self.kind != "decode"
 
 

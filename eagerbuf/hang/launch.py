@@ -148,7 +148,7 @@ class Company:
         """Look at the ranks until there is an outcome; stacks are taken before anyone is ended."""
         clock, limits = StallClock(), (self.settings.stall_s, self.settings.limit_s)
         with progress_bar() as bar:
-            while (outcome := judge(self.look(), clock, self.seconds(), *limits)) is None:
+            while (outcome := judge(self.look(), clock, self.sightings[0].now, *limits)) is None:
                 bar.set_description_str(f"rank 0: {self.sightings[0].last['step']}")
                 time.sleep(POLL_S)
         if outcome == "crashed":
@@ -165,16 +165,18 @@ class Company:
             exit_code = member.process.poll()
             lines = member.journal.new_lines()  # after the poll: the last words of an ended rank
             sighting.lines += lines
-            sighting.now = self.seconds()
             if exit_code is not None:
                 self._note_end(sighting, exit_code)
             else:
                 self._take_pulse(sighting, wrote=bool(lines))
+        now = self.seconds()  # one moment for all: the launcher too may wait for a CPU
+        for sighting in self.sightings:
+            sighting.now = now
         return self.sightings
 
     def _note_end(self, sighting: Sighting, exit_code: int) -> None:
         if sighting.exit_code is None:
-            sighting.exit_code, sighting.ended = exit_code, sighting.now
+            sighting.exit_code, sighting.ended = exit_code, self.seconds()
             sighting.stopped = sighting.starved = False
         sighting.stderr = self.members[sighting.rank].text("stderr")
 

@@ -27,6 +27,10 @@ class Slot:
         """Shape of `length` tokens or requests of this slot: (length,) or (rows, length)."""
         return (length,) if self.rows is None else (self.rows, length)
 
+    def front(self, buffer: torch.Tensor, length: int) -> torch.Tensor:
+        """View of the first `length` tokens or requests (indexing is quicker than narrow)."""
+        return buffer[:length] if self.rows is None else buffer[:, :length]
+
 
 _SLOTS = (
     Slot("input_ids", "tokens"),
@@ -56,10 +60,18 @@ class StaticBuffers:
             {slot.name: slot for slot in _SLOTS if mrope or slot.name != "mrope_positions"}
         )
         self._buffers = {name: self._allocate(slot) for name, slot in self.slots.items()}
+        self._together = self._by_device()
 
     def _allocate(self, slot: Slot) -> torch.Tensor:
         device = torch.device("cpu") if slot.on_host else self.device
         return torch.zeros(slot.shape(self.capacity(slot.axis)), dtype=torch.int64, device=device)
+
+    def _by_device(self) -> list[list[str]]:
+        """Slots that one grouped copy can fill: those on the device, those on the host."""
+        devices: dict[torch.device, list[str]] = {}
+        for name, buffer in self._buffers.items():
+            devices.setdefault(buffer.device, []).append(name)
+        return list(devices.values())
 
     def capacity(self, axis: str) -> int:
         """How many "tokens" or "requests" a batch may have."""
@@ -91,12 +103,16 @@ class StaticBuffers:
         source has length 1); ValueError for an empty batch, an unknown slot, a wrong shape or
         dtype.
         """
-        self._check_slots(batch)
-        lengths = {name: int(tensor.shape[-1]) for name, tensor in batch.items()}
+        lengths = self._lengths(batch)
         self._check_fit(lengths)
         self._check_agreement(lengths)
         self._check_dtypes(batch)
-        return {name: self._copy(name, tensor) for name, tensor in batch.items()}
+        views = {
+            name: self.slots[name].front(self._buffers[name], length)
+            for name, length in lengths.items()
+        }
+        self._copy(batch, views)
+        return views
 
     def holds(self, num_tokens: int, bs: int) -> bool:
         """Whether a batch of that many tokens and requests fits."""
@@ -109,14 +125,14 @@ class StaticBuffers:
         pool: the values are the same, and no buffer is written. RuntimeError for slots of one axis
         that differ in length, ValueError as `load`.
         """
-        self._check_slots(batch)
+        lengths = self._lengths(batch)
         sizes = {"tokens": 0, "requests": 0}
-        for name, tensor in batch.items():
+        for name, length in lengths.items():
             axis = self.slots[name].axis
-            sizes[axis] = max(sizes[axis], int(tensor.shape[-1]))
+            sizes[axis] = max(sizes[axis], length)
         if self.holds(sizes["tokens"], sizes["requests"]):
             return self.load(batch)
-        self._check_agreement({name: int(tensor.shape[-1]) for name, tensor in batch.items()})
+        self._check_agreement(lengths)
         self._check_dtypes(batch)
         return {name: tensor.to(self._buffers[name].device) for name, tensor in batch.items()}
 
@@ -133,29 +149,36 @@ class StaticBuffers:
             return str(refusal)
         return ""
 
-    def _copy(self, name: str, source: torch.Tensor) -> torch.Tensor:
-        view = self._buffers[name][..., : source.shape[-1]]
-        return view.copy_(source)
+    def _copy(self, batch: Mapping[str, torch.Tensor], views: Mapping[str, torch.Tensor]) -> None:
+        """Copy all slots of a device at once, as upstream does: half the cost of a small batch."""
+        for group in self._together:
+            names = [name for name in group if name in views]
+            if names:
+                torch._foreach_copy_([views[n] for n in names], [batch[n] for n in names])
 
-    def _check_slots(self, batch: Mapping[str, torch.Tensor]) -> None:
+    def _lengths(self, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
+        """Tokens or requests of each slot; ValueError unless all are tensors of their shape."""
         if not batch:
             raise ValueError(f"batch has no slots: give at least one of {', '.join(self.slots)}")
-        for name, tensor in batch.items():
-            if name not in self.slots:
-                raise ValueError(f"batch slot {name!r}: unknown, known are {', '.join(self.slots)}")
-            if not isinstance(tensor, torch.Tensor):
-                raise ValueError(f"batch slot {name!r}: give a tensor, not {_kind(tensor)}")
-            self._check_shape(self.slots[name], tuple(tensor.shape))
+        return {name: self._length(name, tensor) for name, tensor in batch.items()}
 
-    def _check_shape(self, slot: Slot, shape: tuple[int, ...]) -> None:
+    def _length(self, name: str, tensor: torch.Tensor) -> int:
+        slot = self.slots.get(name)
+        if slot is None:
+            raise ValueError(f"batch slot {name!r}: unknown, known are {', '.join(self.slots)}")
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"batch slot {name!r}: give a tensor, not {_kind(tensor)}")
+        shape = tensor.shape
         if not shape or slot.shape(shape[-1]) != shape:
             wanted = f"({slot.axis},)" if slot.rows is None else f"({slot.rows}, {slot.axis})"
-            raise ValueError(f"batch slot {slot.name!r}: shape {shape}, must be {wanted}")
+            raise ValueError(f"batch slot {name!r}: shape {tuple(shape)}, must be {wanted}")
+        return int(shape[-1])
 
     def _check_fit(self, lengths: Mapping[str, int]) -> None:
+        capacities = {axis: self.capacity(axis) for axis in _SIZE_FIELD}
         for name, length in lengths.items():
             axis = self.slots[name].axis
-            capacity = self.capacity(axis)
+            capacity = capacities[axis]
             if length > capacity:
                 raise RuntimeError(
                     f"{name}: batch of {length} {axis} does not fit the static buffer of "

@@ -140,6 +140,10 @@ def test_the_table_over_models_ranks_and_chunks():
     assert table.saved_bytes.iloc[[2, 5]].tolist() == [0, 0]
     with pytest.raises(ValueError, match=r"Llama-3\.1-8B.*no experts"):
         workspace_table([find_model("Llama-3.1-8B")], [8], [4096])
+    with pytest.raises(ValueError, match=r"ep_size=16: Mixtral-8x7B takes at most 8 ranks"):
+        workspace_table([find_model("Mixtral-8x7B")], [8, 16], [4096])
+    with pytest.raises(ValueError, match=r"ep_size=128: DeepSeek-V3 takes at most 64 ranks"):
+        workspace_table([find_model("DeepSeek-V3")], [128], [4096])
 
 
 def test_what_one_deployment_pays():

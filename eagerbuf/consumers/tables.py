@@ -35,7 +35,8 @@ def workspace_table(
     """The all-to-all workspace under PP dynamic chunking, one row a model, ep_size and chunk.
 
     Columns: model, ep_size, chunk (per rank), released_tokens, tight_tokens (of the workspace),
-    released_bytes, tight_bytes, saved_bytes (on each rank). ValueError for a model without MoE.
+    released_bytes, tight_bytes, saved_bytes (on each rank). ValueError for a model without
+    experts, and for more ranks than it has experts or FlashInfer's kernels take.
     """
     import pandas as pd
 
@@ -130,6 +131,9 @@ def _decode(config: EngineConfig) -> int:
 def _workspace(config: EngineConfig, model: Model, tokens: int) -> int:
     if model.num_experts_per_tok == 0:
         raise ValueError(f"model={model.name!r}: no experts, so there is no all-to-all")
+    most = min(model.num_experts, workspace.MOST_RANKS)
+    if config.tp_size > most:
+        raise ValueError(f"ep_size={config.tp_size}: {model.name} takes at most {most} ranks")
     held = workspace.workspace_tokens(tokens)
     shape = (model.hidden_size, model.num_experts_per_tok)
     return int(workspace.workspace_bytes(config.tp_size, held, *shape))

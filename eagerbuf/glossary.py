@@ -117,6 +117,10 @@ def used_in(text: str) -> list[str]:
 
 
 def markdown() -> str:
-    """The whole glossary as a Markdown table, as the README has it."""
+    """The whole glossary as a page beside the notebooks."""
     rows = [f"| {term.name} | {term.meaning} |" for term in GLOSSARY.values()]
-    return "\n".join(["| word | meaning |", "|---|---|", *rows])
+    return "\n".join(["# Words of the notebooks", "", "| word | meaning |", "|---|---|", *rows, ""])
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -72,7 +72,9 @@ def misshape_table(
     """Dummy and live decode shape over all combinations, one a row, MLP sync on.
 
     Columns: max_running_requests, attn_tp_size, attn_cp_size (ranks), alignment (tokens that a
-    batch of one is padded to), those of DecodeShapes, and misshaped, tuned_set_differs (bool).
+    batch of one is padded to), those of DecodeShapes (dummy_bs, live_bs in requests; dummy_tokens,
+    live_tokens, short_by, dummy_tuned_to, live_tuned_to in tokens), and misshaped,
+    tuned_set_differs (bool).
     """
     import pandas as pd
 

@@ -90,8 +90,8 @@ def bytes_per_rule(frame: DataFrame) -> go.Figure:
             x=megabytes,
             text=[f"{rule}: {value:.3g} MB" for value in megabytes],
             textposition="outside",
-            textfont={"color": RULE_COLORS[str(rule)]},
-            marker={"color": RULE_COLORS[str(rule)]},
+            textfont={"color": RULE_COLORS.get(str(rule), COLORS["neutral"])},
+            marker={"color": RULE_COLORS.get(str(rule), COLORS["neutral"])},
             hovertemplate=f"%{{y}}: %{{x:.3f}} MB<extra>{rule}</extra>",
         )
     least, most = (log10(f(frame.nbytes) / 1e6) for f in (min, max))
@@ -145,8 +145,8 @@ def _box(row: Any, edge: int) -> dict[str, Any]:
         "y": [row.max_bs, row.max_bs, middle, row.max_bs if far else 1],
         "text": ["", "", f" {label} ", ""],
         "textposition": "top left" if far else f"middle {side}",
-        "textfont": {"color": RULE_COLORS[row.rule], "size": 13},
-        "line": {"color": RULE_COLORS[row.rule], "width": 1},
+        "textfont": {"color": RULE_COLORS.get(row.rule, COLORS["neutral"]), "size": 13},
+        "line": {"color": RULE_COLORS.get(row.rule, COLORS["neutral"]), "width": 1},
         "mode": "lines+text",
         "showlegend": False,
         "hovertemplate": f"{label} tokens, {row.max_bs:,} requests<extra></extra>",

@@ -108,6 +108,8 @@ def _observed(text: str, report: Any) -> list[Any]:
 
 
 def _text(options: argparse.Namespace) -> str:
+    from eagerbuf.read.text import shown
+
     if (options.file is None) == (options.command is None):
         raise ValueError("give either a file (- for standard input) or --command")
     if options.command is not None:
@@ -115,16 +117,18 @@ def _text(options: argparse.Namespace) -> str:
     if options.file == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed; give a file or --command")
-        return _decoded(sys.stdin.buffer, "standard input")
+        return _decoded(sys.stdin.buffer.read(LARGEST_INPUT + 1), "standard input")
+    name = shown(options.file)
     try:
         with open(options.file, "rb") as file:
-            return _decoded(file, options.file)
-    except OSError as error:
-        raise ValueError(f"{options.file}: {error.strerror or error}") from None
+            data = file.read(LARGEST_INPUT + 1)
+    except (OSError, ValueError) as error:  # ValueError: no file can have such a name
+        why = error.strerror if isinstance(error, OSError) else None
+        raise ValueError(f"{name}: {why or error}") from None
+    return _decoded(data, name)
 
 
-def _decoded(file: IO[bytes], name: str) -> str:
-    data = file.read(LARGEST_INPUT + 1)
+def _decoded(data: bytes, name: str) -> str:
     if len(data) > LARGEST_INPUT:
         raise ValueError(f"{name}: over {LARGEST_INPUT >> 20} MiB; give the start of the log")
     for encoding in ("utf-8-sig", "utf-16") if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ():

@@ -105,8 +105,10 @@ def breakable(word: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a message may show it: one line, not too long."""
+    """A value as a message may show it: one line, not too long, signs for terminals escaped."""
     text = " ".join(str(value).split())
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: SHOWN + 1])
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 

@@ -18,8 +18,10 @@ from eagerbuf.read.tokens import command_words, unquote
 
 MAX_NODES = 10_000  # of a document, aliases expanded
 MAX_DEPTH = 60
+MAX_NUMBER = 1000  # characters of a number
 
 _COMMAND_KEYS = ("entrypoint", "command", "args")
+_NUMBER = pattern(r"[-+0-9a-fA-FxX_:]*")
 _DASH_ITEM = pattern(r"[ \t]*(?:-[ \t]+)+(\S.*)")
 _BETWEEN_ITEMS = pattern(r"[ \t]*(?:#.*|\{\{.*|(?:args|command):[ \t]*(?:#.*)?)?$")
 _HOLDS_SCRIPT = pattern(r"\n|[;&|]|sh -\w*c\b")
@@ -27,7 +29,7 @@ _HOLDS_PROGRAM = pattern(r"launch_server|one_batch|sglang\s+serve")
 
 
 def documents(text: str) -> list[Any]:
-    """The YAML documents of a text; none where it is no YAML, or has over `MAX_NODES` nodes.
+    """The YAML documents of a text; none where it is no YAML, or too much of it.
 
     ValueError where it is nested deeper than `MAX_DEPTH`, or aliases blow it up.
     """
@@ -63,6 +65,8 @@ def _small_enough(events: Iterable[Any]) -> bool:
         total += kind == "ScalarEvent" or kind.endswith("StartEvent")
         if kind == "ScalarEvent":
             sizes[event.anchor] = 1
+            if _endless_number(event):
+                return False
         if len(open_nodes) > MAX_DEPTH or (total > MAX_NODES and aliases):
             raise ValueError(
                 f"YAML: over {MAX_DEPTH} levels deep, or over {MAX_NODES} nodes with its aliases; "
@@ -71,6 +75,12 @@ def _small_enough(events: Iterable[Any]) -> bool:
         if total > MAX_NODES:
             return False
     return True
+
+
+def _endless_number(event: Any) -> bool:
+    """Whether a scalar may be a number of so many digits that Python refuses to print it."""
+    plain = event.implicit[0] or event.tag
+    return bool(plain and len(event.value) > MAX_NUMBER and _NUMBER.fullmatch(event.value))
 
 
 def in_yaml(text: str) -> list[Launch]:

@@ -229,6 +229,8 @@ def test_a_retracted_request_comes_back_two_tokens_under_the_longest(context_len
 
 
 def test_reach_refuses_what_a_deployment_does_not_have():
+    with pytest.raises(ValueError, match="unknown, give one of prefill, mixed"):
+        reach(EngineConfig(512, 8), "benchmark")
     with pytest.raises(ValueError, match="'verify': does not exist"):
         reach(EngineConfig(512, 8), "verify")
     with pytest.raises(ValueError, match="no request fits"):

@@ -16,7 +16,9 @@ Build = Callable[[EngineConfig], State]
 
 
 def exists(config: EngineConfig, producer: str, predictor: ChunkSizePredictor | None) -> bool:
-    """Whether a deployment has the producer at all."""
+    """Whether a deployment has the producer at all; ValueError for an unknown one."""
+    if producer not in PRODUCERS:
+        raise ValueError(f"producer={producer!r}: unknown, give one of {', '.join(PRODUCERS)}")
     chunked, tokens = config.scheduler_chunk > 0, config.num_tokens_per_bs
     mixes = chunked and config.enable_mixed_chunk and tokens == 1
     has: dict[str, bool] = {

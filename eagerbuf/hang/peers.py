@@ -43,10 +43,16 @@ class Peer:
 
     def watch(self) -> None:
         """Start to report and to judge. Whatever happens, the rank ends soon after limit_s."""
-        deadline = threading.Timer(self.settings.limit_s + 2 * PARTING_S, os._exit, (1,))
+        deadline = threading.Timer(self.settings.limit_s + 2 * PARTING_S, self._give_up)
         deadline.daemon = True
         deadline.start()
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def _give_up(self) -> None:
+        at = next((line["step"] for line in reversed(self.lines) if "step" in line), "not started")
+        said = f"rank {self.place.rank}: limit_s={self.settings.limit_s:g} passed without a verdict"
+        print(f"{said} of rank 0; at {at!r}", file=sys.stderr, flush=True)
+        os._exit(1)
 
     def _watch(self) -> None:
         from eagerbuf.hang.groups import open_store

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from eagerbuf import EngineConfig, check, read_config
+from eagerbuf.releases import newest_release
 
 DYNAMIC = EngineConfig(12288, 128, tp_size=8, pp_size=4, enable_dynamic_chunking=True)
 
@@ -32,7 +33,7 @@ def test_the_documented_deployment():
     assert hang.severity == "warning"
     assert "0.5.20" in hang.remedy
     assert finding(report, "profile-hang", "pr28386").severity == "error"
-    assert report.affected == "fits in 0.5.14 to 0.5.23"
+    assert report.affected == f"fits in 0.5.14 to {newest_release().release}"
 
 
 def test_later_releases_tell_everyone():
@@ -47,7 +48,8 @@ def test_chunking_off_with_dynamic_chunking_hangs_for_certain():
     old = check(config, "0.5.19")
     assert old.verdict == "hangs"
     assert codes(old)[:2] == ["profile-fails", "profile-hang"]
-    assert old.affected == "hangs in 0.5.14 to 0.5.19, fits in 0.5.20 to 0.5.23"
+    newest = newest_release().release
+    assert old.affected == f"hangs in 0.5.14 to 0.5.19, fits in 0.5.20 to {newest}"
     new = check(config, "0.5.20")
     assert (new.verdict, "profile-fails" in codes(new)) == ("fits", True)
     one_stage = EngineConfig(-1, 32, enable_dynamic_chunking=True, max_total_num_tokens=200_000)

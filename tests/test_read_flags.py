@@ -136,7 +136,7 @@ def test_the_table_covers_every_known_release() -> None:
     numbered = [version(r.release) for r in releases() if r.numbered]
     oldest, newest = (list_for(name) for name in ("0.1.0", None))
     assert oldest <= min(numbered)
-    assert newest == max(numbered)
+    assert version("0.5.23") <= newest <= max(numbered)  # a newer release takes the newest list
     assert {version(o.first) for o in table()} | {version(o.last) for o in table()} <= {
         *numbered,
         oldest,

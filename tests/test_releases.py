@@ -15,8 +15,8 @@ def test_the_facts_of_each_stretch():
     assert find_release("0.5.20").profile_failure_broadcast
     assert not find_release("0.5.22").probe_clipped_to_context
     assert find_release(None) is newest_release()
-    assert newest_release().release == "0.5.23"
-    assert len(releases()) == 18
+    assert newest_release() is releases()[-1]
+    assert len(releases()) >= 18
 
 
 def test_older_releases_have_no_eager_runner():

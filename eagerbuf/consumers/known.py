@@ -107,7 +107,7 @@ CONSUMERS = (
         "--moe-a2a-backend flashinfer (attention DP = TP = EP)",
         "ep_size x max(n, 4096) x (4 x hidden_size + 8 x top_k) bytes, and a table of 176 a token",
         "yes; in 0.5.23 eager prefill is gathered instead: decode and prefill graphs would do",
-        "the dispatcher's sizing, the workspace formula around the C++ table, the start-up check",
+        "its sizing, the table's C++, how it dispatches, the start-up checks",
     ),
     Consumer(
         "MegaMoE prefill profile",

@@ -115,6 +115,10 @@ def test_which_release_sizes_the_workspace_by_the_number_and_sends_prefill(versi
     tokens = 16384 if version >= "0.5.22" else 4096
     assert row["workspace_bytes"] == workspace_bytes(8, tokens, *evidence.SHAPE)
     assert row["eager_prefill"] == ("all-to-all" if version == "0.5.22" else "all-gather")
+    asked = evidence.release(version)
+    asked.apply({**evidence.ROW, "chunked_prefill_size": 8192})
+    tokens = 16384 if version >= "0.5.22" else 8192
+    assert asked.workspace(8, *evidence.SHAPE) == workspace_bytes(8, tokens, *evidence.SHAPE)
 
 
 @newest

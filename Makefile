@@ -2,6 +2,7 @@
 # PIP_FLAGS goes to pip: another torch build is --extra-index-url with the address PyTorch gives.
 PYTHON ?= python3
 PIP_FLAGS ?=
+FUZZ_S ?= 60
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 VENV := .venv
@@ -18,9 +19,9 @@ TELL := awk '/^Collecting/ {if (++n % 10 == 0) {print "setup: " n " packages fou
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-EXTRAS := test lab static mutants
+EXTRAS := test lab static mutants fuzz
 
-.PHONY: run test test-full lab notebooks upstream lint mutants lock clean
+.PHONY: run test test-full lab notebooks fuzz upstream lint mutants lock clean
 .DEFAULT_GOAL := run
 
 # torch is pinned by version alone (its builds differ by machine); the package itself comes last
@@ -63,6 +64,11 @@ mutants: $(STAMP)
 	@echo "mutants: every small change to the formulas must fail a test (an hour)"
 	@$(LOCKED) locks/mutants.txt -q
 	@$(BIN)/python -m tests.mutants $(ROOMS)
+
+fuzz: $(STAMP)
+	@echo "fuzz: atheris into $(VENV); $(FUZZ_S) s for each reader"
+	@$(LOCKED) locks/fuzz.txt -q
+	@$(BIN)/python -m tests.fuzz $(FUZZ_S)
 
 upstream: $(STAMP)
 	@$(BIN)/python -m tests.upstream $(if $(RELEASE),report $(RELEASE))

@@ -95,12 +95,17 @@ def seeds(target: str) -> list[bytes]:
     return [*found, *real]
 
 
+def words() -> list[bytes]:
+    """What means something to a reader, or to what a reader must not be."""
+    return [*(piece.encode("utf-8", "surrogatepass") for piece in PIECES), *CANARIES, *NUMBERS]
+
+
 def inputs(target: str, seed: int) -> Iterator[bytes]:
     """Endless inputs, the seeds first; the same ones for the same `seed`."""
     known = seeds(target)
     yield from known
     source = random.Random(f"{target} {seed}")
-    pieces = [*(piece.encode("utf-8", "surrogatepass") for piece in PIECES), *CANARIES, *NUMBERS]
+    pieces = words()
     changes: list[Change] = [
         lambda r, d: _insert(r, d, r.choice(pieces)),
         lambda r, d: _insert(r, d, r.choice(pieces) * r.choice((2, 9, 70))),

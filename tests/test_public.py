@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import eagerbuf
 from eagerbuf import EngineConfig, ablations, actual, autotune, check, explore, read_config, whatif
+from eagerbuf.cli import main
 from eagerbuf.deployments import deployments
 from eagerbuf.hang.settings import Settings
 from eagerbuf.hang.watch import Sighting
@@ -222,3 +224,11 @@ def test_a_hang_report_is_text_in_a_terminal_and_a_table_in_a_notebook():
 
 def test_a_reading_names_what_is_unknown():
     assert ">unknown<" in read_config("sglang serve --tp 8")._repr_html_()
+
+
+def test_the_readmes_command_runs_as_it_stands(capsys):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    command = re.search(r"^\.venv/bin/(eagerbuf check --release .+\n.+)$", readme, re.M)[1]
+    status = main(shlex.split(command.replace("\\\n", ""))[1:])
+    assert status == 0
+    assert capsys.readouterr().out.startswith("FITS: SGLang 0.5.19")

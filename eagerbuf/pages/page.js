@@ -7,10 +7,20 @@ const NARROW = 560, PRINTED = 660;
 const figures = [];
 
 // --- colour scheme: the system's, or the reader's own choice, kept where the browser allows it
-const kept = { get: () => { try { return localStorage.getItem("scheme"); } catch { return null; } },
-  set: (value) => { try { localStorage.setItem("scheme", value); } catch { /* not kept then */ } } };
-if (kept.get()) root.dataset.scheme = kept.get();
+const storage = (task) => { try { return task(localStorage); } catch { return null; } };
+const chosen = storage((kept) => kept.getItem("scheme"));
+if (chosen) root.dataset.scheme = chosen;
 const isDark = () => root.dataset.scheme ? root.dataset.scheme === "dark" : night.matches;
+
+function choose(dark) {
+  if (dark === night.matches) {
+    delete root.dataset.scheme;
+    storage((kept) => kept.removeItem("scheme"));
+  } else {
+    root.dataset.scheme = dark ? "dark" : "light";
+    storage((kept) => kept.setItem("scheme", root.dataset.scheme));
+  }
+}
 
 function recolored(value, dark) {
   if (!dark) return value;
@@ -61,8 +71,13 @@ function smallLabels(layout, above) {
     Object.assign(label, { x: 0, xanchor: "left", yshift: 17 * (above.length - 1 - place) }));
 }
 
-// --- drawing
-async function draw(figure, { dark = isDark(), width = figure.plot.clientWidth } = {}) {
+// --- drawing, one after the other for each figure
+function draw(figure, how) {
+  figure.turn = figure.turn.then(() => drawNow(figure, how));
+  return figure.turn;
+}
+
+async function drawNow(figure, { dark = isDark(), width = figure.plot.clientWidth } = {}) {
   const whole = figure.given.data.map((trace) => trace.textposition === "outside"
     ? { ...trace, cliponaxis: false } : trace);
   const data = recolored(structuredClone(whole), dark);
@@ -118,7 +133,8 @@ function buttons(figure, { buttons: choices, active = 0, name }, key) {
 
 function prepare(place) {
   const given = JSON.parse(place.querySelector("script").textContent);
-  const figure = { given, plot: place.querySelector(".plot"), held: {}, width: 0 };
+  const figure = { given, plot: place.querySelector(".plot"), held: {}, width: 0,
+    turn: Promise.resolve() };
   const { updatemenus = [], sliders = [] } = given.layout;
   place.querySelector(".controls").append(
     ...updatemenus.map((menu, n) => buttons(figure, menu, `menu ${n}`)),
@@ -142,8 +158,7 @@ function scheme() {
   const show = () => { button.textContent = isDark() ? "Light" : "Dark"; };
   const changed = () => { show(); return drawAll(); };
   button.addEventListener("click", () => {
-    root.dataset.scheme = isDark() ? "light" : "dark";
-    kept.set(root.dataset.scheme);
+    choose(!isDark());
     changed();
   });
   night.addEventListener("change", changed);

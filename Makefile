@@ -19,9 +19,9 @@ TELL := awk '/^Collecting/ {if (++n % 10 == 0) {print "setup: " n " packages fou
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-EXTRAS := test lab static mutants fuzz
+EXTRAS := test bench lab static mutants fuzz
 
-.PHONY: run test test-full lab notebooks fuzz upstream lint mutants lock clean
+.PHONY: run test test-full bench lab notebooks fuzz upstream lint mutants lock clean
 .DEFAULT_GOAL := run
 
 # torch is pinned by version alone (its builds differ by machine); the package itself comes last
@@ -49,6 +49,15 @@ test-full: $(STAMP) lint
 lint: $(STAMP)
 	@echo "lint: ruff, mypy (half a minute the first time)"
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format --check -q . && $(BIN)/mypy --no-error-summary
+
+bench: $(STAMP)
+	@echo "bench: goals measured, about three minutes; TRACE=file replays that trace"
+	@$(LOCKED) locks/bench.txt -q
+	@mkdir -p build
+	@EAGERBUF_TRACE="$(TRACE)" $(BIN)/python -m pytest -q -p no:cacheprovider \
+		-o python_files='bench_*.py' --benchmark-timer=tests.bench.clock.cpu \
+		--benchmark-quiet --benchmark-json=build/bench.json tests/bench
+	@$(BIN)/python -m tests.bench build/bench.json build
 
 lab: $(STAMP)
 	@echo "lab: JupyterLab into $(VENV)"

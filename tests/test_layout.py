@@ -16,7 +16,7 @@ ORDER = [
     {"shapes", "consumers"},
     {"facts", "deployments", "traces", "read"},
     {"findings", "ablations", "explore", "place", "price", "workloads"},
-    {"check", "replay"},
+    {"check", "replay", "speed"},
     {"ceiling", "observed", "report", "whatif"},
     {"hang"},
     {"autotune", "actual"},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import random
 import subprocess
 import sys
 import time
@@ -18,10 +16,6 @@ from eagerbuf.read import Reading, read_config, read_log
 from tests.test_read_logs import LINE, REPR
 
 SERVE = "python3 -m sglang.launch_server --tp 2 "
-TEXTS = [
-    json.loads(line)["text"]
-    for line in (Path(__file__).parent / "data" / "cases.jsonl").read_text("utf-8").splitlines()
-]
 MANIFEST = """containers:
 - command: [sglang, serve]
   args:
@@ -30,7 +24,6 @@ MANIFEST = """containers:
   env: [{name: A, value: b}]
 """
 CONFIG = "tensor-parallel-size: 8\nport: 1\n"
-SEEDS = [*(text for text in TEXTS if text), REPR[:3000], LINE, MANIFEST, CONFIG]
 SIGNS = "' \" \\ ` $( <a {{ [ ] ( ) { } = : - -- # & | ; ... \x00 \x1b[1m \u2013 \ud800 &a *a"
 PIECES = [
     *SIGNS.split(" "),
@@ -79,17 +72,6 @@ def test_any_mixture_of_what_means_something(text: str) -> None:
     survives(SERVE + text)
 
 
-def test_mutations_of_real_texts() -> None:
-    source = random.Random(11)
-    for _ in range(600):
-        text = source.choice(SEEDS)
-        for _ in range(source.randrange(1, 5)):
-            at, other = source.randrange(len(text) + 1), source.randrange(len(text) + 1)
-            piece = source.choice((*PIECES, text[min(at, other) : max(at, other)], ""))
-            text = text[:at] + piece + text[source.choice((at, other)) :]
-        survives(text)
-
-
 def repeated(piece: str, before: str = "", after: str = "") -> str:
     return before + piece * (300_000 // len(piece)) + after
 
@@ -129,11 +111,25 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_takes_no_longer_than_its_length(name: str) -> None:
+def processor_s(text: str) -> float:
     start = time.process_time()
-    survives(HOSTILE[name])
-    assert time.process_time() - start < 2.0
+    survives(text)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_takes_time_in_proportion_to_its_length(name: str) -> None:
+    """Four times the text, less than nine times the time: what is quadratic takes sixteen."""
+    whole = HOSTILE[name]
+    quarter = whole[: len(whole) // 4]
+    four, once = processor_s(whole), 0.0
+    assert four < 2.0
+    for _ in range(4):  # a busy machine slows a run down, never speeds one up
+        if four < max(9 * once, 0.1):
+            return
+        once = min(once or 9.0, processor_s(quarter))
+        four = min(four, processor_s(whole))
+    assert four < 9 * once
 
 
 def test_a_10_mb_log_takes_at_most_two_seconds() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eagerbuf.config import DEFAULTS, FIELDS, OPTIONAL, EngineConfig, check_value
+from eagerbuf.config import DEFAULTS, FIELDS, OPTIONAL, EngineConfig
 from eagerbuf.read.flags import Bench
 from eagerbuf.read.needs import needed
 from eagerbuf.read.settings import Known
@@ -73,13 +73,12 @@ def make_reading(
     notes: Sequence[str],
     model: str | None = None,
 ) -> Reading:
-    """A Reading of effective values; ValueError for impossible or contradictory ones."""
+    """A Reading of effective values; ValueError where they contradict each other."""
     unknown = tuple(name for name in FIELDS if known[name] is None and needed(name, known, release))
     missing = [name for name in unknown if name not in OPTIONAL or name in _NONE_MEANS_OFF]
-    values = {name: check_value(name, held.value) if held else None for name, held in known.items()}
     return Reading(
         config=None if missing else EngineConfig(**_arguments(known)),
-        values=values,
+        values={name: held.value if held else None for name, held in known.items()},
         unknown=unknown,
         sources={name: held.source for name, held in known.items() if held},
         env=env,

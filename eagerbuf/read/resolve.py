@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from eagerbuf.config import DEFAULTS, FIELDS
+from eagerbuf.config import DEFAULTS, FIELDS, check_value
 from eagerbuf.read import layout, speculation
 from eagerbuf.read.options import version
 from eagerbuf.read.settings import Known, Settings, Value
@@ -32,11 +32,13 @@ def effective(settings: Settings, given: Mapping[str, Value]) -> Known:
     """Every field of `EngineConfig`: effective value and source, or None where it is unknown.
 
     `given` values (a log's resolved line, options) stand as they are, and what depends on them
-    follows: the KV pool caps the running requests. ValueError for settings that SGLang refuses.
+    follows: the KV pool caps the running requests. ValueError for settings that SGLang refuses, and
+    for a value that its field cannot have, before anything is computed from it.
     """
     known: Known = {}
     for name, rule in RULES.items():
-        known[name] = given[name] if name in given else rule(settings, known)
+        held = given[name] if name in given else rule(settings, known)
+        known[name] = held and Value(check_value(name, held.value), held.source)
     return {name: known[name] for name in FIELDS}
 
 

@@ -19,9 +19,9 @@ TELL := awk '/^Collecting/ {if (++n % 10 == 0) {print "setup: " n " packages fou
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-EXTRAS := test bench lab static mutants fuzz
+EXTRAS := test bench lab static mutants fuzz browser
 
-.PHONY: run test test-full bench lab notebooks fuzz upstream lint mutants lock clean
+.PHONY: run test test-full browser bench lab notebooks fuzz upstream lint mutants lock clean
 .DEFAULT_GOAL := run
 
 # torch is pinned by version alone (its builds differ by machine); the package itself comes last
@@ -45,6 +45,11 @@ test: $(STAMP) lint
 test-full: $(STAMP) lint
 	@echo "test-full: the same with the slow tests (ten minutes or more)"
 	@$(CHECK) notebooks tests
+
+browser: $(STAMP)
+	@echo "browser: playwright into $(VENV); every page in a headless Chromium without a network"
+	@$(LOCKED) locks/browser.txt -q
+	@EAGERBUF_BROWSER=required $(BIN)/python -m pytest -q tests/test_browser.py
 
 lint: $(STAMP)
 	@echo "lint: ruff, mypy (half a minute the first time)"

@@ -13,7 +13,7 @@ except ModuleNotFoundError:  # Python 3.10, where pytest brings the same by this
 
 ROOT = Path(__file__).parent.parent
 CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}
-PYPI_ONLY = {"atheris"}  # no conda channel has it; make fuzz gets it
+PYPI_ONLY = {"atheris", "playwright", "axe-playwright-python"}  # make fuzz, make browser get them
 CONDA_ONLY = {"python>=3.11", "make", "pip"}
 
 

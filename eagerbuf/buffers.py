@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +23,11 @@ class Slot:
     axis: str
     rows: int | None = None
     on_host: bool = False
+
+    @cached_property
+    def dims(self) -> int:
+        """1, or 2 with rows."""
+        return len(self.shape(0))
 
     def shape(self, length: int) -> tuple[int, ...]:
         """Shape of `length` tokens or requests of this slot: (length,) or (rows, length)."""
@@ -160,19 +166,26 @@ class StaticBuffers:
         """Tokens or requests of each slot; ValueError unless all are tensors of their shape."""
         if not batch:
             raise ValueError(f"batch has no slots: give at least one of {', '.join(self.slots)}")
-        return {name: self._length(name, tensor) for name, tensor in batch.items()}
+        lengths = {}
+        for name, tensor in batch.items():
+            slot = self.slots.get(name)
+            if slot is None or not isinstance(tensor, torch.Tensor):
+                raise self._misfit(name, tensor)
+            shape = tensor.shape
+            if len(shape) != slot.dims or (slot.rows is not None and shape[0] != slot.rows):
+                raise self._misfit(name, tensor)
+            lengths[name] = shape[-1]
+        return lengths
 
-    def _length(self, name: str, tensor: torch.Tensor) -> int:
+    def _misfit(self, name: str, tensor: Any) -> ValueError:
+        """What is wrong with a slot's name, kind or shape."""
         slot = self.slots.get(name)
         if slot is None:
-            raise ValueError(f"batch slot {name!r}: unknown, known are {', '.join(self.slots)}")
+            return ValueError(f"batch slot {name!r}: unknown, known are {', '.join(self.slots)}")
         if not isinstance(tensor, torch.Tensor):
-            raise ValueError(f"batch slot {name!r}: give a tensor, not {_kind(tensor)}")
-        shape = tensor.shape
-        if not shape or slot.shape(shape[-1]) != shape:
-            wanted = f"({slot.axis},)" if slot.rows is None else f"({slot.rows}, {slot.axis})"
-            raise ValueError(f"batch slot {name!r}: shape {tuple(shape)}, must be {wanted}")
-        return int(shape[-1])
+            return ValueError(f"batch slot {name!r}: give a tensor, not {_kind(tensor)}")
+        wanted = f"({slot.axis},)" if slot.rows is None else f"({slot.rows}, {slot.axis})"
+        return ValueError(f"batch slot {name!r}: shape {tuple(tensor.shape)}, must be {wanted}")
 
     def _check_fit(self, lengths: Mapping[str, int]) -> None:
         capacities = {axis: self.capacity(axis) for axis in _SIZE_FIELD}

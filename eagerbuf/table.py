@@ -54,7 +54,7 @@ def _default(name: str) -> Any:
 def _are_names(series: Series) -> bool:
     """Whether `_texts` would find nothing to refuse or to fill: each value is looked at once."""
     try:
-        values = set(series.to_numpy(object).tolist())
+        values = set(series.to_numpy(object))
     except TypeError:  # a value without a hash
         return False
     return all(isinstance(value, str) and bool(value) for value in values)

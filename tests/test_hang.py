@@ -24,6 +24,7 @@ import torch
 
 from eagerbuf.buffers import StaticBuffers
 from eagerbuf.hang import HangReport, launch, run_hang
+from eagerbuf.hang.blame import Culprit, culprits
 from eagerbuf.hang.groups import Groups
 from eagerbuf.hang.journal import Journal
 from eagerbuf.hang.rank import Rank, init_chunked_prefill
@@ -96,6 +97,8 @@ def check_face(report: HangReport) -> None:
     assert list(report.events) == ["rank", "seconds", "step"]
     assert report.ranks["rank"].tolist() == list(range(report.settings.ranks))
     assert (report.ranks["seconds_since"] >= 0).all()
+    assert all(isinstance(found, Culprit) for found in report.culprits)
+    assert report.culprits or report.outcome == "completed"
     assert report.events.groupby("rank")["seconds"].is_monotonic_increasing.all()
     plain = json.dumps(report.to_dict())
     assert json.loads(plain)["outcome"] == report.outcome
@@ -167,6 +170,7 @@ def test_the_limit_ends_a_run_that_still_moves():
     report = run_hang(rule="tight", chunk=8192, stall_s=1.0, limit_s=3.0, device="cpu")
     check_face(report)
     assert report.outcome == "overtime"
+    assert report.culprits[0].step in report.reason
     assert 3.0 <= report.seconds < 8.0
     assert set(report.stacks) == {0, 1}
     assert report.ranks["blocked_in"].isna().all()
@@ -204,14 +208,14 @@ def test_a_rank_that_cannot_start_is_named_with_its_last_words(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_stopped_rank_is_no_hang_and_the_run_completes_later():
+def test_a_rank_that_is_stopped_for_less_than_the_stall_does_no_harm():
     with ThreadPoolExecutor() as pool:
-        future = pool.submit(run_hang, rule="tight", stall_s=1.0, device="cpu")
+        future = pool.submit(run_hang, rule="tight", stall_s=6.0, device="cpu")
         for rank in (0, 1):
             wait_until(lambda: [r for r in ranks_of(os.getpid()) if r.num_threads() > 5][1:])
             process = ranks_of(os.getpid())[rank]
             process.suspend()
-            time.sleep(2.5)
+            time.sleep(2.0)
             process.resume()
         assert future.result(60).outcome == "completed"
 
@@ -477,6 +481,25 @@ def test_a_new_line_of_one_rank_starts_the_clock_again():
         assert judge(ranks, clock, tick / 4, 3.0, 1000.0) is None
 
 
+def test_a_rank_that_stands_stopped_is_a_hang_once_the_others_wait_for_it():
+    stopped = seen(0, "start", stopped=True, asleep=False)
+    waiting = seen(1, "rendezvous", waits=True)
+    assert stalled_after([stopped, waiting]) == "hang"
+    assert stalled_after([seen(0, "start"), waiting]) is None
+    assert stalled_after([stopped, seen(1, "ready", "probe")]) is None
+    assert stalled_after([stopped, seen(1, "ready", "done")]) == "hang"
+
+
+def test_while_a_rank_gets_no_cpu_the_clock_stands_still():
+    ranks = [seen(0, "ready", "send", waits=True), seen(1, "ready", "broadcast", waits=True)]
+    clock, verdicts = StallClock(), []
+    for tick in range(60):
+        ranks[0].starved = tick < 40 and tick % 2 == 1
+        verdicts.append(judge(ranks, clock, tick / 10, 3.0, 1000.0))
+    # the first look starts the clock; half of the next 39 count, then all do
+    assert verdicts.index("hang") == 40 + 10
+
+
 def test_completed_needs_every_rank_and_overtime_comes_last():
     done, waiting = seen(0, "ready", "done"), seen(1, "ready", "barrier", waits=True)
     assert judge([done, seen(1, "ready", "done")], StallClock(), 2.0, 3.0, 1.0) == "completed"
@@ -490,6 +513,55 @@ def test_the_culprit_is_the_one_that_did_not_lose_a_peer():
     assert culprit([lost, seen(1)]) is lost
     assert culprit([seen(0), seen(1)]) is None
     assert stalled_after([lost, killed]) == "crashed"
+
+
+def ended(rank: int, exit_code: int, *, raised: float | None = None, **known) -> Sighting:
+    sighting = seen(rank, "ready", "probe", exit_code=exit_code, **known)
+    if raised is not None:
+        sighting.lines.append({"t": raised, "note": {"raised": "RuntimeError: closed by peer"}})
+    return sighting
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (ended(1, 3, raised=5.0), ended(0, 1, raised=5.1)),
+        (ended(1, 3, raised=5.0), ended(0, 3, raised=5.1)),
+        (ended(1, -9, ended=6.0), ended(0, 1, raised=5.0)),
+        (ended(1, 1, raised=5.0), ended(0, -6, ended=6.0)),
+        (ended(1, -6, ended=6.0), ended(0, 3, raised=5.0)),
+        (ended(1, 70, ended=6.0), ended(0, 3, raised=5.0)),
+    ],
+    ids=["code 1 later", "both lost", "killed", "abort later", "abort", "without a word"],
+)
+def test_who_ended_first_is_blamed(first: Sighting, other: Sighting):
+    assert culprit([other, first]) is first
+
+
+def test_ranks_that_are_all_through_have_completed_whatever_ends_them_then():
+    through = seen(0, "ready", "done", exit_code=-9), seen(1, "ready", "done")
+    assert stalled_after(list(through)) == "completed"
+    assert stalled_after([through[0], seen(1, "ready", "barrier", waits=True)]) == "crashed"
+
+
+def failed(rank: int, at: float, **known) -> Sighting:
+    sighting = seen(rank, "ready", "sweep", "disabled", "send", waits=True, **known)
+    sighting.lines[2] |= {"t": at, "note": {"failure": "too large"}}
+    return sighting
+
+
+def test_an_outcome_is_down_to_the_ranks_that_held_the_others_up():
+    waiting = seen(1, "ready", "broadcast", waits=True)
+    stopped = seen(2, "ready", "fit", stopped=True)
+    computing = seen(3, "ready", "probe", asleep=False)
+    assert culprits("hang", [failed(0, 2.0), waiting]) == (Culprit(0, "sweep"),)
+    assert culprits("hang", [failed(0, 2.0), waiting, failed(2, 1.0)]) == (Culprit(2, "sweep"),)
+    assert culprits("hang", [failed(0, 2.0), failed(1, 1.0)]) == ()
+    assert culprits("hang", [failed(0, 2.0), waiting, stopped]) == (Culprit(2, "fit"),)
+    assert culprits("overtime", [waiting, computing]) == (Culprit(3, "probe"),)
+    assert culprits("overtime", [waiting, stopped, computing]) == (Culprit(2, "fit"),)
+    assert culprits("crashed", [waiting, ended(0, -9)]) == (Culprit(0, "probe"),)
+    assert culprits("completed", [computing, stopped]) == ()
 
 
 # --- stacks ---

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from eagerbuf.hang.watch import Sighting, culprit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Culprit:
     """A rank that the outcome is down to, and the step that it was in."""
 
@@ -21,7 +22,7 @@ def culprits(outcome: str, ranks: Sequence[Sighting]) -> tuple[Culprit, ...]:
     if outcome == "crashed":
         return _at_last_step([seen for seen in [culprit(ranks)] if seen])
     if outcome == "hang":
-        return _at_last_step(_stopped(ranks)) or _failed_alone(ranks)
+        return _at_last_step(_stopped(ranks)) or _failed_first(ranks)
     if outcome == "overtime":
         return _at_last_step(_stopped(ranks) or _at_work(ranks))
     return ()
@@ -40,15 +41,18 @@ def _at_work(ranks: Sequence[Sighting]) -> list[Sighting]:
     return [seen for seen in ranks if not seen.done and not (seen.last["waits"] and seen.asleep)]
 
 
-def _failed_alone(ranks: Sequence[Sighting]) -> tuple[Culprit, ...]:
-    """Ranks whose start-up failed, unless it did on all: with the step that failed."""
-    failed = [seen for seen in ranks if seen.notes("failure")]
-    if len(failed) == len(ranks):
+def _failed_first(ranks: Sequence[Sighting]) -> tuple[Culprit, ...]:
+    """The rank whose start-up failed first, unless it did on all: with the step that failed."""
+    failed = [found for found in map(_failed_at, ranks) if found]
+    if not failed or len(failed) == len(ranks):
         return ()
-    return tuple(Culprit(seen.rank, _failed_step(seen)) for seen in failed)
+    return (min(failed)[1],)
 
 
-def _failed_step(seen: Sighting) -> str:
+def _failed_at(seen: Sighting) -> tuple[float, Culprit] | None:
+    """When the start-up of this rank failed, and at which step; None if it did not."""
     steps = seen.steps
-    at = next(i for i, line in enumerate(steps) if "failure" in line.get("note", {}))
-    return str(steps[max(at - 1, 0)]["step"])
+    for before, line in pairwise(steps):
+        if "failure" in line.get("note", {}):
+            return line["t"], Culprit(seen.rank, before["step"])
+    return None

@@ -49,15 +49,17 @@ class HangReport:
         """The ranks that the outcome is down to, each (rank, step), as far as they stand out.
 
         crashed: the rank that ended first, at its last step. hang: ranks that stand stopped, else
-        the ranks whose start-up failed, if the others know nothing of it, at the step that failed.
+        the rank whose start-up failed first, if it did not on all, at the step that failed.
         overtime: ranks that stand stopped, else those that waited for no other. completed: none.
         """
         return culprits(self.outcome, self.sightings)
 
     @property
     def failure(self) -> str | None:
-        """Why the profile, its broadcast or the fit failed, as the first rank said, or None."""
-        return next((text for seen in self.sightings for text in seen.notes("failure")), None)
+        """Why the start-up failed, as rank 0 said, or in a hang the culprit; None if it did not."""
+        told = [0, *(found.rank for found in self.culprits if self.outcome == "hang")]
+        texts = (text for rank in told for text in self.sightings[rank].notes("failure"))
+        return next(map(relative, texts), None)
 
     @property
     def where(self) -> dict[str, Any]:

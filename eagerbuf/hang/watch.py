@@ -80,14 +80,19 @@ class Sighting:
         return on_cuda or (self.asleep and self.cpu_s - cpu_before < BUSY_S)
 
     @property
+    def raised(self) -> bool:
+        """Whether it has said what ended it."""
+        return bool(self.notes("raised"))
+
+    @property
     def ended_s(self) -> float:
         """When it ended: as it said itself, else its last sign of life if it was killed.
 
         A killed rank is seen to have ended only after the others have lost it. An abort can be
         the C++ library's answer to a lost peer, so that it counts from when it was seen.
         """
-        if raised := [line["t"] for line in self.lines if "raised" in line.get("note", {})]:
-            return float(raised[-1])
+        if self.raised:
+            return float(next(ln["t"] for ln in self.lines if "raised" in ln.get("note", {})))
         if (self.exit_code or 0) < 0 and self.exit_code != -signal.SIGABRT:
             return float(self.lines[-1]["t"]) if self.lines else 0.0
         return math.inf if self.ended is None else self.ended
@@ -131,12 +136,16 @@ class StallClock:
 
 
 def culprit(ranks: Sequence[Sighting]) -> Sighting | None:
-    """The rank that ended first; None if all live.
+    """The rank that ended first, which took the others along; None if all live.
 
-    A rank that ended on its own comes before those that lost their peer.
+    One that ended without a word was seen to end late, and comes before those that lost a peer.
     """
     ended = [rank for rank in ranks if rank.exit_code is not None]
-    return min(ended, key=lambda rank: (rank.exit_code == LOST_PEER, rank.ended_s), default=None)
+    first = min(ended, key=lambda rank: rank.ended_s, default=None)
+    if first is None or first.exit_code != LOST_PEER:
+        return first
+    silent = [rank for rank in ended if not rank.raised and rank.exit_code != LOST_PEER]
+    return min(silent, key=lambda rank: rank.ended_s, default=first)
 
 
 def judge(

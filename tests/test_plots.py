@@ -1,0 +1,173 @@
+"""Figures: titles that state what the data say, labelled ceilings, units, one overflow colour."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+
+from eagerbuf import BufferSize, EngineConfig, check, explore, plots, whatif
+from eagerbuf.plots.template import COLORS
+
+CONFIG = EngineConfig(12288, 128, tp_size=8, pp_size=4, enable_dynamic_chunking=True)
+CEILINGS = {"pr28386": 12288, "pr28677": 16384}
+ORANGE = COLORS["overflow"]
+LIMITS = pd.DataFrame(
+    [
+        (name, rule, tokens, requests, BufferSize(requests, tokens).nbytes)
+        for name in ("one", "two")
+        for rule, tokens, requests in (
+            ("pr28386", 100, 10),
+            ("pr28677", 130, 12),
+            ("pr28894", 9000, 12),
+        )
+    ],
+    columns=["deployment", "rule", "max_num_tokens", "max_bs", "nbytes"],
+)
+BATCHES = pd.DataFrame(
+    [("one", "prefill", 100, 1), ("one", "probe", 125, 1), ("two", "decode", 12, 12)],
+    columns=["deployment", "kind", "num_tokens", "bs"],
+)
+EVENTS = pd.DataFrame({"rank": [0, 1, 0], "seconds": [0.1, 0.2, 2.5], "step": ["a", "b", "c"]})
+
+
+def labels(figure):
+    return [note.text for note in figure.layout.annotations]
+
+
+def one_report(asked="main between #28386 and #28677"):
+    report = check(CONFIG, asked)
+    return plots.shapes_of_one(whatif.shape_table(report), report.to_frame(), report.rule)
+
+
+def figures():
+    curve = explore.latency_curve(explore_model(), 640)
+    return {
+        "probes": plots.probes(explore.probe_table(CONFIG, 12288), CEILINGS),
+        "timeline": plots.hang_timeline(EVENTS, "hang", 6.0),
+        "fit": plots.latency_fit(curve, curve),
+        "chunk": plots.predicted_chunk(
+            explore.chunk_curve(explore_model(), CONFIG, [0.5, 0.75]), 12288, {"pr28677": 16384}
+        ),
+        "shapes": plots.shapes_and_ceilings(BATCHES, LIMITS),
+        "bytes": plots.bytes_per_rule(LIMITS),
+        "one": one_report(),
+        "what if": plots.what_if(whatif.other_chunks(CONFIG, [2048, 4096])),
+    }
+
+
+def explore_model():
+    from eagerbuf import ChunkSizePredictor
+
+    return ChunkSizePredictor(a=1e-5, b=0.02, c=30.0)
+
+
+FIGURES = figures()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_titles_are_findings_and_axes_have_units(name):
+    layout = FIGURES[name].layout
+    assert len(layout.title.text.split()) >= 5
+    assert len(layout.title.text) <= 100
+    units = ("tokens", "requests", "(s)", "(ms)", "megabytes", "rank", "probe")
+    for axis in (layout.xaxis, layout.yaxis):
+        categories = name in ("bytes", "one") and axis is layout.yaxis
+        assert categories or any(unit in axis.title.text for unit in units), axis.title.text
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_only_plain_numbers_and_colours_of_the_palette(name):
+    shown = FIGURES[name].to_plotly_json()
+    shown["layout"].pop("template", None)
+    text = json.dumps(shown)  # fails for arrays, which would be base64 that nobody can review
+    known = {*COLORS.values(), "#E5E5E5", "#222222"}
+    assert set(re.findall(r"#[0-9A-Fa-f]{6}\b", text)) <= known
+
+
+def test_probes_name_both_colours_and_every_ceiling():
+    figure = FIGURES["probes"]
+    assert figure.layout.title.text.startswith("26 of 128 probes overflow")
+    assert list(figure.data[0].marker.color).count(ORANGE) == 26
+    for label in ("pr28386: 12,288 tokens", "pr28677: 16,384 tokens", "26 overflow", "102 fit"):
+        assert label in labels(figure)
+    fitting = plots.probes(explore.probe_table(CONFIG, 16384), {"pr28677": 16384})
+    assert "128 fit" in labels(fitting)
+    assert not [text for text in labels(fitting) if "overflow" in text]
+
+
+def test_a_timeline_says_how_it_ended_and_where_ranks_wait():
+    hang, done, crash = (
+        plots.hang_timeline(EVENTS, how, 6.0) for how in ("hang", "completed", "crashed")
+    )
+    assert "none of 2 ranks moves after 2.5 s" in hang.layout.title.text
+    assert "2 ranks went through every step in 2.5 s" in done.layout.title.text
+    assert "Outcome crashed" in crash.layout.title.text
+    assert [line.line.color for line in hang.data].count(ORANGE) == 2
+    assert ORANGE not in [line.line.color for line in done.data]
+    assert {"b", "c"} <= set(labels(hang))
+
+
+def test_what_a_button_shows_is_what_a_buffer_does_not_hold():
+    figure = FIGURES["shapes"]
+    deployments, rules = figure.layout.updatemenus
+    assert [button.label for button in deployments.buttons] == ["one", "two"]
+    for button in deployments.buttons:
+        assert len(button.args[0]["visible"]) == len(figure.data)
+    orange = {}
+    for button in rules.buttons:
+        values = button.args[0]
+        assert {len(column) for column in values.values()} == {len(figure.data)}
+        orange[button.label] = sum(c.count(1) for c in values["marker.color"] if type(c) is list)
+    assert orange == {"against pr28386": 2, "against pr28677": 0, "against pr28894": 0}
+
+
+def test_every_ceiling_is_named_beside_its_line():
+    named = [text.strip() for trace in FIGURES["shapes"].data for text in trace.text or () if text]
+    assert named[:3] == ["pr28386: 100", "pr28677: 130", "pr28894: 9,000 →"]
+
+
+def test_bytes_are_told_in_the_title():
+    # 48 bytes a token, 16 a request: 432,192 and at most 6,432
+    assert FIGURES["bytes"].layout.title.text == (
+        "The pool-sized rule pr28894 takes 0 to 0 MB, every other at most 0.0 MB"
+    )
+
+
+def test_one_deployment_to_scale():
+    figure = one_report()
+    assert figure.layout.title.text == "1 of 4 batch shapes overflows the buffer of pr28386"
+    assert list(figure.data[0].marker.color).count(ORANGE) == 1
+    assert "<b>pr28386: 12,288 tokens</b>" in labels(figure)
+    fits = one_report("0.5.14")
+    assert fits.layout.title.text == "All 4 batch shapes fit the buffer of pr28677"
+    assert ORANGE not in fits.data[0].marker.color
+
+
+def test_what_is_far_ends_at_the_edge():
+    shapes = pd.DataFrame(
+        {"producer": ["decode", "prefill", "benchmark"], "num_tokens": [8, 4096, 3_000_000]}
+    ).assign(copied=True)
+    rules = pd.DataFrame({"rule": ["pr28386", "pr28894"], "max_num_tokens": [4096, 3_000_000]})
+    figure = plots.shapes_of_one(shapes, rules, "pr28386")
+    edge = figure.layout.xaxis.range[1]
+    assert 4096 < edge < 6000
+    assert list(figure.data[0].x) == [8, 4096, edge]
+    assert figure.data[0].text[2] == "3,000,000 →"
+    assert "pr28894: 3,000,000 tokens →" in labels(figure)
+    assert len(figure.layout.shapes) == 1  # the far ceiling has no line
+    none = plots.shapes_of_one(shapes, rules, None)
+    assert none.layout.title.text == "This release makes no static eager buffers"
+    assert plots.shapes_of_one(shapes[:0], rules[:0], "tight").layout.xaxis.range[1] > 0
+
+
+def test_the_slider_colours_what_goes_wrong():
+    figure = FIGURES["what if"]
+    assert figure.layout.title.text.startswith("2 of 24 pairs of chunk and release overflow or")
+    steps = figure.layout.sliders[0].steps
+    assert len(steps) == 12
+    orange = [step.args[0]["marker.color"][1].count(ORANGE) for step in steps]
+    assert orange == [2] + [0] * 11
+    released = whatif.other_chunks(CONFIG, [2048])
+    fitting = plots.what_if(released[released.verdict == "fits"])
+    assert fitting.layout.title.text.startswith("None of 11 pairs")

@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import json
 import re
 from pathlib import Path
 
@@ -57,6 +58,31 @@ def test_three_questions_with_folded_answers(path):
     assert folded == ["1", "2", "3"]
 
 
+def numbers(text):
+    """Whole and decimal numbers of a text, as written without separators."""
+    return {found.replace(",", "") for found in re.findall(r"\d[\d,]*(?:\.\d+)?\b", text)}
+
+
+def shown(path):
+    """Everything the code cells hold and print."""
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code":
+            yield cell.source.replace("_", "")
+            for output in cell.outputs:
+                data = {k: v for k, v in output.get("data", {}).items() if k != "image/png"}
+                yield output.get("text", "") + json.dumps(data)
+
+
+# names and dates, not counts: pull requests, code, releases, ordinals, other notebooks
+NAMES = r"#\d+|`[^`]*`|\b0\.\d\.\d+|\d{4}-\d\d-\d\d|\b20\d\d\b|\d+th\b|notebook \d\d|^\d\.|>\d\."
+
+
+@each
+def test_every_number_in_prose_stands_in_a_cell_too(path):
+    prose = re.sub(NAMES, " ", "\n".join(cells(path, "markdown")), flags=re.M)
+    assert numbers(prose) - numbers("\n".join(shown(path))) == set()
+
+
 def test_a_meaning_is_one_clause_and_no_term_twice():
     forms = [form.lower() for term in GLOSSARY.values() for form in (term.name, *term.forms)]
     assert len(forms) == len(set(forms))
@@ -74,10 +100,10 @@ def test_a_term_is_found_in_its_forms_and_not_inside_other_words():
 
 
 def test_words_show_as_lines_and_as_a_table():
-    shown = words("probe,\n  KV   pool")
-    assert repr(shown).startswith("probe: one prefill of the latency profile")
-    assert repr(shown).count("\n") == 1
-    assert "<th style='text-align:left'>KV pool</th>" in shown._repr_html_()
+    said = words("probe,\n  KV   pool")
+    assert repr(said).startswith("probe: one prefill of the latency profile")
+    assert repr(said).count("\n") == 1
+    assert "<th style='text-align:left'>KV pool</th>" in said._repr_html_()
     assert len(words().terms) == len(GLOSSARY)
     with pytest.raises(ValueError, match="'prob' is not in the glossary: admission"):
         words("prob")

@@ -27,7 +27,7 @@ def nullable(index: Index, **columns: tuple[Any, Any]) -> DataFrame:
     """A DataFrame of Int64 columns from (values, mask of the missing ones)."""
     import pandas as pd
 
-    arrays = {name: pd.arrays.IntegerArray(*column) for name, column in columns.items()}
+    arrays = {name: pd.arrays.IntegerArray(*column, copy=True) for name, column in columns.items()}
     return pd.DataFrame(arrays, index=index, copy=False)
 
 

@@ -13,6 +13,7 @@ import nbformat
 from nbconvert import HTMLExporter
 from plotly.offline import get_plotlyjs
 
+from eagerbuf.outputs import write_whole
 from eagerbuf.pages.execute import PLOTLY, Executed
 from eagerbuf.pages.figures import figure_html
 from eagerbuf.plots.template import DARK
@@ -49,11 +50,11 @@ def write_pages(runs: list[Executed], folder: Path) -> Path:
     """Write index.html, a page per notebook and what they share into `folder`; the index's path."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in _shared().items():
-        _write(folder / name, text)
+        write_whole(folder / name, text)
     for run in runs:
-        _write(folder / _page_name(run), page(run, runs))
+        write_whole(folder / _page_name(run), page(run, runs))
     index = folder / "index.html"
-    _write(index, _index(runs))
+    write_whole(index, _index(runs))
     return index
 
 
@@ -156,9 +157,3 @@ def _took(run: Executed) -> str:
 def _code(text: str) -> str:
     """Escaped text, what stands in backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

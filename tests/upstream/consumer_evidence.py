@@ -16,6 +16,7 @@ from pandas import DataFrame
 from eagerbuf import EngineConfig
 from eagerbuf.config import FIELDS
 from eagerbuf.consumers import needed_tokens
+from eagerbuf.outputs import write_whole
 from tests.upstream import consumers, wheels
 from tests.upstream.consumer_formulas import LONGEST, compared
 from tests.upstream.consumers import (
@@ -160,7 +161,8 @@ def main() -> int:
         ("consumer_comparisons", comparisons_of),
     ):
         rows = [row for version in RELEASES for row in ask(version)]
-        DataFrame(rows).to_csv(FOLDER / f"{name}.csv", index=False, lineterminator="\n")
+        text = DataFrame(rows).to_csv(index=False, lineterminator="\n")
+        write_whole(FOLDER / f"{name}.csv", text)
     return 0
 
 

@@ -11,6 +11,7 @@ import sys
 import traceback
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,29 @@ def test_filling_downloads_checks_and_says_what_it_does(cache: Path, tmp_path: P
     archive.unlink()
     wheels.fill([TOY], lines.append)
     assert len(lines) == 3, "a second run neither downloads nor says so"
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("step", ["_extract", "_unpack", "_record"])
+def test_filling_that_fails_half_way_leaves_what_was_there(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """A disk that is full at the second file: the cache still holds the whole wheel of before."""
+    done, real = [], getattr(wheels, step)
+
+    def full(*arguments: Any) -> Any:
+        found = real(*arguments)
+        done.append(step)
+        if step != "_extract" or len(done) == 2:
+            raise OSError(28, "No space left on device")
+        return found
+
+    before = {path: path.read_bytes() for path in TOY.folder.rglob("*") if path.is_file()}
+    monkeypatch.setattr(wheels, step, full)
+    with pytest.raises(OSError, match="No space"):
+        wheels.fetch(TOY)
+    assert before == {path: path.read_bytes() for path in TOY.folder.rglob("*") if path.is_file()}
+    assert [path.name for path in TOY.folder.parent.iterdir()] == [TOY.name]
 
 
 def test_a_wheel_that_does_not_match_its_record_is_refused(

@@ -23,7 +23,7 @@ from eagerbuf.hang.settings import Settings
 from eagerbuf.hang.watch import LOST_PEER, Sighting, StallClock, culprit, judge
 
 POLL_S = 0.1
-STACK_S = 3.0  # how long a rank may take to write its stack
+STACK_S = 2.5  # how long the ranks may take to write their stacks, all together
 GRACE_S = 1.0  # how long to look for the rank whose end took the others along
 OUTERMOST = "in _run_module_as_main"  # the last line of a stack that is whole
 EXIT_S = 2.0  # how long released ranks may take to end, all together
@@ -209,13 +209,13 @@ class Company:
         They must go on to write it, which would set the others free.
         """
         asked = [s for s in self.sightings if s.lines and s.exit_code is None]
-        self._await_stacks([s for s in asked if not s.stopped])
-        self._await_stacks([s for s in asked if s.stopped])
+        until = time.monotonic() + STACK_S
+        self._await_stacks([s for s in asked if not s.stopped], until - STACK_S / 2)
+        self._await_stacks([s for s in asked if s.stopped], until)
 
-    def _await_stacks(self, asked: Sequence[Sighting]) -> None:
+    def _await_stacks(self, asked: Sequence[Sighting], until: float) -> None:
         for sighting in asked:
             ask_for_stack(self.members[sighting.rank], stopped=sighting.stopped)
-        until = time.monotonic() + STACK_S
         while time.monotonic() < until and not all(OUTERMOST in s.stack for s in asked):
             time.sleep(POLL_S / 10)
             for sighting in asked:

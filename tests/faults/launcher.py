@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from eagerbuf.hang import launch, run_hang
@@ -79,11 +80,12 @@ def run(job: dict[str, Any], line: socket.socket, start: Any) -> None:
     if job["raising"]:
         plain = launch.rank_command
         launch.rank_command = lambda settings: _raising(plain(settings), job["raising"])
-    say(line, {"launcher": os.getpid()})
+    say_process(line, {"launcher": True}, os.getpid())
     try:
         with _small_files(job["most_bytes"]):
             report = run_hang(**job["arguments"])
-        say(line, {"ended": "report"}, json.dumps(report.to_dict() | {"text": str(report)}))
+        told = json.dumps(report.to_dict() | {"text": str(report), "waited_s": waited_s()})
+        say(line, {"ended": "report"}, told)
     except BaseException as error:
         say(line, {"ended": f"{type(error).__name__}: {error}"})
 
@@ -103,14 +105,29 @@ def _announced(line: socket.socket, start: Any, command: list[str], **how: Any) 
     """Start a rank and pass on its process id, its journal and the run's zero."""
     process = start(command, **how)
     launched = json.loads(how["env"]["EAGERBUF_LAUNCHED"])
-    told = {"rank": int(how["env"]["RANK"]), "pid": process.pid, "zero": launched["start"]}
-    socket.send_fds(line, [json.dumps(told).encode()], [launched["journal"]])
+    told = {"rank": int(how["env"]["RANK"]), "zero": launched["start"]}
+    say_process(line, told, process.pid, launched["journal"])
     return process
+
+
+def waited_s() -> float:
+    """How long this thread has been kept waiting for a CPU, where Linux tells."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 def _raising(command: list[str], fault: dict[str, Any]) -> list[str]:
     python, flag, _, *arguments = command
     return [python, flag, "tests.faults.raising", json.dumps(fault), *arguments]
+
+
+def say_process(line: socket.socket, message: dict[str, Any], pid: int, *files: int) -> None:
+    """Send a message with a handle of a process that cannot come to mean another one."""
+    handle = os.pidfd_open(pid)
+    socket.send_fds(line, [json.dumps(message | {"pid": pid}).encode()], [handle, *files])
+    os.close(handle)
 
 
 def say(line: socket.socket, message: dict[str, Any], text: str | None = None) -> None:

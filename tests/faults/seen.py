@@ -65,6 +65,13 @@ class Rank(Process):
         """The names of its steps so far."""
         return [line["step"] for line in self.lines() if "step" in line]
 
+    def ran(self) -> int:
+        """How often its main thread has been switched to and from."""
+        try:
+            return sum(psutil.Process(self.pid).num_ctx_switches())
+        except psutil.NoSuchProcess:
+            return -1
+
     def last_step(self) -> tuple[str, float]:
         """Its last step and when it wrote that, on this machine's monotonic clock."""
         steps = [line for line in self.lines() if "step" in line]
@@ -86,6 +93,8 @@ class Run:
     step_at_fault: str = ""
     late: bool = False  # the fault came when every rank was through
     slow_until: float = 0.0
+    longest_stop_s: float = 0.0
+    watch_waited_s: float = 0.0  # for a CPU, by whoever watches the run
     left: list[str] = field(default_factory=list)
 
     def hear(self, seconds: float) -> None:
@@ -94,7 +103,7 @@ class Run:
             return
         self.line.settimeout(seconds)
         try:
-            data, files, _, _ = socket.recv_fds(self.line, LONGEST, 1)
+            data, files, _, _ = socket.recv_fds(self.line, LONGEST, 2)
         except TimeoutError:
             return
         except ConnectionResetError:
@@ -103,10 +112,9 @@ class Run:
 
     def _note(self, told: dict[str, Any], files: list[int]) -> None:
         if "launcher" in told:
-            self.launcher = Process(told["launcher"], os.pidfd_open(told["launcher"]))
+            self.launcher = Process(told["pid"], *files)
         elif "rank" in told:
-            handle = os.pidfd_open(told["pid"])
-            self.ranks[told["rank"]] = Rank(told["pid"], handle, files[0], told["zero"])
+            self.ranks[told["rank"]] = Rank(told["pid"], *files, told["zero"])
         else:
             self.ended = time.monotonic()
             if files:

@@ -67,6 +67,10 @@ class StaticBuffers:
         )
         self._buffers = {name: self._allocate(slot) for name, slot in self.slots.items()}
         self._together = self._by_device()
+        self._axes = {
+            axis: [slot.name for slot in self.slots.values() if slot.axis == axis]
+            for axis in _SIZE_FIELD
+        }
 
     def _allocate(self, slot: Slot) -> torch.Tensor:
         device = torch.device("cpu") if slot.on_host else self.device
@@ -110,8 +114,9 @@ class StaticBuffers:
         dtype.
         """
         lengths = self._lengths(batch)
-        self._check_fit(lengths)
-        self._check_agreement(lengths)
+        if not self._agree(lengths):
+            self._check_fit(lengths)
+            self._check_agreement(lengths)
         self._check_dtypes(batch)
         views = {
             name: self.slots[name].front(self._buffers[name], length)
@@ -186,6 +191,14 @@ class StaticBuffers:
             return ValueError(f"batch slot {name!r}: give a tensor, not {_kind(tensor)}")
         wanted = f"({slot.axis},)" if slot.rows is None else f"({slot.rows}, {slot.axis})"
         return ValueError(f"batch slot {name!r}: shape {tuple(tensor.shape)}, must be {wanted}")
+
+    def _agree(self, lengths: Mapping[str, int]) -> bool:
+        """Whether each axis has one length, and it fits: what the checks below tell in words."""
+        for axis, names in self._axes.items():
+            given = {lengths[name] for name in names if name in lengths}
+            if len(given) > 1 or (given and max(given) > self.capacity(axis)):
+                return False
+        return True
 
     def _check_fit(self, lengths: Mapping[str, int]) -> None:
         capacities = {axis: self.capacity(axis) for axis in _SIZE_FIELD}

@@ -44,7 +44,7 @@ function laidOut({ data, layout: given }, width) {
     if (narrow) small(layout[key], key[0], data);
   }
   if (narrow) smallLabels(layout, above);
-  delete layout.title; delete layout.updatemenus; delete layout.sliders;
+  delete layout.template; delete layout.title; delete layout.updatemenus; delete layout.sliders;
   return { ...layout, font: { ...layout.font, size }, width, height, autosize: false,
     dragmode: narrow ? false : "zoom",
     margin: { l: 12, r: narrow && !beside ? 12 : old.r, t: top, b: 12 } };

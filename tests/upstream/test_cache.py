@@ -151,6 +151,23 @@ def test_a_wheel_that_does_not_match_its_record_is_refused(
     assert not list(cache.iterdir())
 
 
+def test_a_wheel_that_is_not_the_listed_file_is_refused(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "_download", lambda _, target: make_wheel(target))
+    monkeypatch.setattr(wheels, "known_digests", lambda: {("sglang", "9.9.9"): "0" * 64})
+    with pytest.raises(WheelMissing, match=r"whl is not the file that wheels\.csv lists"):
+        wheels.fill([TOY], lambda _: None)
+    assert not list(cache.iterdir())
+
+
+def test_every_wheel_that_is_compared_with_is_listed_by_hash() -> None:
+    listed = wheels.known_digests()
+    compared = [*map(wheels.sglang, wheels.known_releases()), wheels.FLASHINFER]
+    assert {(wheel.package, wheel.version) for wheel in compared} <= set(listed)
+    assert all(len(digest) == 64 for digest in listed.values())
+
+
 def test_a_source_changed_in_the_cache_is_refused(toy: Room) -> None:
     (toy.wheel.folder / "sglang/srt/moved.py").write_text("FACTOR = 6\n")
     with pytest.raises(WheelMissing, match=r"moved\.py was changed in the cache"):

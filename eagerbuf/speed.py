@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eagerbuf._data import data_path
+from eagerbuf._data import read_data
+from eagerbuf.schema import day, decimal, matching, one_of, rows, text, whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-COLUMNS = ("of", "case", "side", "work", "seconds", "processor", "python", "torch", "date")
+VERSION = matching(r"\d+(\.\d+)+\w*", "a version")
+SCHEMA = {
+    "of": one_of("admit", "size_many", "replay", "load", "start"),
+    "case": text,
+    "side": one_of("ours", "released", "plain copy", "python"),
+    "work": whole(1),
+    "seconds": decimal(1e-9),
+    "processor": text,
+    "python": VERSION,
+    "torch": VERSION,
+    "date": day,
+}
+COLUMNS = tuple(SCHEMA)
 
 
 class Goal(NamedTuple):
@@ -43,21 +56,28 @@ _SAYS = {
 
 
 def recorded() -> DataFrame:
-    """The record that ships with the package, one row a case and side (data/bench.csv).
+    """The record that ships with the package (data/bench.csv), as `load_record` gives it."""
+    return load_record(read_data("bench.csv"), "bench.csv")
+
+
+def load_record(data: bytes, name: str) -> DataFrame:
+    """What `make bench` wrote to the CSV file `name`, one row a case and side.
 
     Columns: of, case, side ("ours", "released", …), work (requests, configurations or tokens),
-    seconds (of the processor, for all of that work), processor, python, torch, date.
+    seconds (of the processor, for all of that work), processor, python, torch, date. ValueError
+    with file, line and reason for a malformed row.
     """
     import pandas as pd
 
-    return pd.read_csv(data_path("bench.csv"), dtype={"torch": str, "python": str, "date": str})
+    found = rows(data, name, SCHEMA, unique=("of", "case", "side", "work"))
+    return pd.DataFrame([row.values for row in found])
 
 
-def goals(rows: DataFrame) -> DataFrame:
+def goals(measured: DataFrame) -> DataFrame:
     """Each goal against the rows: what, goal, ours_s, other_s, ratio (other / ours), met (bool)."""
     import pandas as pd
 
-    sides = rows.pivot_table(index=["of", "case"], columns="side", values="seconds", sort=False)
+    sides = measured.pivot_table(index=["of", "case"], columns="side", values="seconds", sort=False)
     found = [
         _held(goal, f"{goal.of}, {case}", dict(row))
         for goal in GOALS
@@ -91,3 +111,30 @@ def _held(goal: Goal, what: str, seconds: dict[str, float]) -> dict[str, Any]:
         "ratio": other / ours,
         "met": bool(met),
     }
+
+
+def readable(held: DataFrame) -> DataFrame:
+    """`goals` as text: seconds with a unit, the ratio with one digit, met as yes or NO."""
+    shown = held.assign(met=held.met.map({True: "yes", False: "NO"}))
+    shown["ratio"] = ["" if ratio != ratio else f"{ratio:.1f}" for ratio in held.ratio]
+    for name in ("ours", "other"):
+        shown[f"{name}_s"] = [_with_unit(seconds) for seconds in held[f"{name}_s"]]
+    return shown.rename(columns={"ours_s": "ours", "other_s": "other"})
+
+
+def _with_unit(seconds: float) -> str:
+    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+    return next((f"{seconds / size:.3g} {unit}" for unit, size in units if seconds >= size), "")
+
+
+def growth(measured: DataFrame, of: str, side: str) -> DataFrame:
+    """How the cost of `of` grows: work and seconds of a side, by work.
+
+    `admit` by the requests it admits, where all that wait are admitted.
+    """
+    chosen = measured[(measured.of == of) & (measured.side == side)]
+    if of == "admit":
+        chosen = chosen[chosen.case.str.endswith("waiting and admitted")]
+    if of == "size_many":
+        chosen = chosen[chosen.case.isin(("growth", "pr28677"))]
+    return chosen.sort_values("work")[["work", "seconds"]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eagerbuf.plots.template import AXIS, COLORS, figure
+from eagerbuf.plots.template import COLORS, figure
+from eagerbuf.speed import growth
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -26,17 +27,15 @@ def cost_of_work(rows: DataFrame) -> go.Figure:
     `admit` by the requests it admits, where all that wait are admitted.
     """
     fig = figure(
-        "Cost grows no faster than the work",
+        "First the cost of a call, then of the work",
         "work: requests, configurations or tokens (log scale)",
         "processor time, seconds (log scale)",
         height=520,
         showlegend=True,
-        xaxis={**AXIS, "type": "log", "dtick": 1},
-        yaxis={**AXIS, "type": "log", "dtick": 1},
         legend={"x": 1.01, "y": 1},
     )
-    fig.update_xaxes(title_text="work: requests, configurations or tokens (log scale)")
-    fig.update_yaxes(title_text="processor time, seconds (log scale)", tickformat="~s")
+    for axis in (fig.layout.xaxis, fig.layout.yaxis):
+        axis.update(type="log", dtick=1, exponentformat="power")
     for (of, side), (label, color, dash) in SERIES.items():
         line = growth(rows, of, side)
         fig.add_scatter(
@@ -48,13 +47,3 @@ def cost_of_work(rows: DataFrame) -> go.Figure:
             marker={"color": color},
         )
     return fig
-
-
-def growth(rows: DataFrame, of: str, side: str) -> DataFrame:
-    """Work and seconds of one line of the figure, by work."""
-    chosen = rows[(rows.of == of) & (rows.side == side)]
-    if of == "admit":
-        chosen = chosen[chosen.case.str.endswith("waiting and admitted")]
-    if of == "size_many":
-        chosen = chosen[chosen.case.isin(("growth", "pr28677"))]
-    return chosen.sort_values("work")[["work", "seconds"]]

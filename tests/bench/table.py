@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from eagerbuf.speed import COLUMNS, goals
+from eagerbuf.speed import COLUMNS, goals, readable
 
 
 def measured(record: dict[str, Any]) -> pd.DataFrame:
@@ -44,13 +44,8 @@ def report(rows: pd.DataFrame) -> str:
         "| what | goal | ours | other | ratio | met |",
         "|---|---|---:|---:|---:|---|",
     ]
-    for row in goals(rows).itertuples():
-        ratio = "" if row.ratio != row.ratio else f"{row.ratio:.2f}"
-        met = "yes" if row.met else "NO"
-        lines.append(
-            f"| {row.what} | {row.goal} | {_time(row.ours_s)} | {_time(row.other_s)} | {ratio} "
-            f"| {met} |"
-        )
+    for row in readable(goals(rows)).itertuples(index=False):
+        lines.append(f"| {' | '.join(row)} |")
     return "\n".join([*lines, "", *_bandwidth(rows)])
 
 
@@ -60,13 +55,6 @@ def _bandwidth(rows: pd.DataFrame) -> Iterator[str]:
     for tokens, row in loads.iterrows():
         share = row["plain copy"] / row["ours"]
         yield f"load of {tokens:,} tokens: {share:.0%} of a plain copy's bandwidth  "
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return ""
 
 
 def _processor() -> str:

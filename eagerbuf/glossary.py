@@ -20,9 +20,13 @@ _TERMS = {
     "chunk|chunks|chunking": "the piece of a long prompt that one prefill batch holds "
     "(`chunked_prefill_size`, tokens)",
     "collective": "one call that all ranks of a group make together, such as all-gather",
+    "consumer": "code that sizes something by `max_prefill_buffer_tokens`",
     "context parallelism|CP|context-parallel": "one prompt's tokens spread over ranks; zigzag "
     "gives each rank two pieces of them",
+    "CUDA graph": "kernels recorded once and replayed together, at fixed shapes",
+    "DCP": "decode context parallelism: the cached tokens of one request spread over ranks",
     "decode": "a step that adds to every running request its next token",
+    "dispatcher": "the part of a MoE layer that sends tokens to their experts and back",
     "DP attention": "each group of ranks attends for its own requests, then all share the MLP",
     "dummy": "the made-up decode batch that the autotune runs on",
     "dynamic chunking|dynamic chunks": "chunk sizes picked so that each takes the same time, "
@@ -30,13 +34,19 @@ _TERMS = {
     "eager runner": "SGLang's path without CUDA graphs: it copies every batch into static buffers",
     "effective value|effective values": "a setting as one rank uses it, after defaults and "
     "divisions",
+    "expert parallelism|EP|expert-parallel": "each rank holds some of the experts (`ep_size`)",
+    "full layer": "a layer that keeps the keys and values of all tokens, not of a sliding window",
+    "GQA": "grouped-query attention: several query heads share one KV head",
     "history": "the tokens of a request that were computed before its next chunk",
+    "KV head": "one set of keys and values of a layer; attention TP splits them over ranks",
     "KV pool": "memory for the keys and values of cached tokens (`max_total_num_tokens`, tokens)",
+    "late look": "an admission path that adds a request first and looks at the budget afterwards",
     "latency profile|latency profiler|profiler": "128 timed prefills at start-up that dynamic "
     "chunking learns from",
     "micro-batch": "one of the batches that are under way in a pipeline at once",
     "mis-shape|mis-shaped|misshaped": "said of a dummy whose token count is not that of the batch "
     "it stands for",
+    "MLA": "multi-head latent attention: one short vector a token and layer holds all heads' KV",
     "MLP sync": "padding that makes the ranks of a model agree on a batch's size; on with DP "
     "attention or a MoE all-to-all",
     "MoE all-to-all|all-to-all": "ranks exchange tokens so that each expert gets its own",
@@ -46,8 +56,10 @@ _TERMS = {
     "prefill|prefills": "a batch that computes prompts or pieces of them",
     "probe|probes": "one prefill of the latency profile; the longest has 1.25 times the chunk",
     "producer": "a part of the engine that makes batches",
+    "radix cache": "the KV of earlier prompts, kept for later ones that begin alike",
     "rank": "one process of a deployment, usually with one GPU",
     "regret": "how much slower the kept tactic is than the best one, in percent",
+    "retraction|retracted": "a running request is put back to wait when the KV pool is full",
     "rule": "one way to size the static buffers, named by the pull request that brought it",
     "smoothing": "how far the next chunk moves from the static one toward the predicted one: 0 "
     "not at all, 1 all the way",
@@ -61,6 +73,7 @@ _TERMS = {
     "TP": "tensor parallelism: the ranks that split each layer (`tp_size`)",
     "verdict": "what `eagerbuf check` answers: fits, overflows, hangs, unknown or not applicable",
     "wheel|wheels": "the package file of a release",
+    "workspace": "memory reserved at start-up for a kernel or an exchange between ranks",
 }
 
 

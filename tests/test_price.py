@@ -140,8 +140,10 @@ def test_token_shares_are_48_bytes_over_those_of_a_token():
 def test_figures_are_plain_numbers_and_state_what_the_frame_says(prices):
     config = deployments()[0].config
     curve = plots.ceiling_against_pool(ceilings_by_pool(config, [1000, 10**6]), prices)
-    assert len(curve.data) == 2 * len(RULES)
-    assert sum(len(trace.x) for trace in curve.data[len(RULES) :]) == 4 * 10
+    assert len(curve.data) == len(RULES) + 2
+    assert sum(len(trace.x) for trace in curve.data[len(RULES) :]) == 2 * 10
+    labels = {note.text for note in curve.layout.annotations}
+    assert labels == {"pr28386: 12,288", "pr28677: 16,384", "tight: 15,360", "pr28894: the pool"}
     frame = overhead_per_model(config)
     overhead = plots.overhead_by_model(frame)
     most = 100 * frame[frame.rule == "pr28894"].share.max()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log10
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf.plots.template import AXIS, RULE_COLORS, figure
@@ -17,6 +18,7 @@ SYMBOLS = {
     "pr28894": "square-open",
     "tight": "cross-thin-open",
 }
+MARKED = ("pr28894", "tight")
 LEGEND = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 
 
@@ -24,33 +26,51 @@ def ceiling_against_pool(curve: DataFrame, prices: DataFrame) -> go.Figure:
     """Token ceiling of every rule over the KV pool: lines for one deployment, marks for all.
 
     `curve`: rule, max_total_num_tokens, max_num_tokens; `prices`: those and deployment. Both axes
-    are in tokens, on a log scale.
+    are in tokens, on a log scale; a line is named at its right end. Marks are those of two rules:
+    the others' would lie on the tight one's.
     """
     fig = figure(
         "One ceiling grows with the KV pool; what the scheduler can send does not",
         "KV pool, tokens (max_total_num_tokens, log scale)",
         "buffer, tokens (max_num_tokens, log scale)",
         height=480,
-        showlegend=True,
-        legend=LEGEND,
-        margin={"l": 80, "r": 30, "t": 95, "b": 65},
+        margin={"l": 80, "r": 150, "t": 70, "b": 65},
     )
     for rule, part in curve.groupby("rule", sort=False):
         line = {"color": RULE_COLORS[str(rule)], "dash": DASHES[str(rule)], "width": 2}
         fig.add_scatter(**_xy(part), mode="lines", name=str(rule), line=line, hoverinfo="skip")
     shown = prices.drop_duplicates(["deployment", "rule"])
-    for rule, part in shown.groupby("rule", sort=False):
+    for rule in MARKED:
+        part = shown[shown.rule == rule]
         fig.add_scatter(
             **_xy(part),
             mode="markers",
-            showlegend=False,
-            marker=_marker(str(rule)),
+            marker=_marker(rule),
             text=part.deployment.tolist(),
             hovertemplate=f"%{{text}}<br>{rule}: %{{y:,}} of %{{x:,}} tokens<extra></extra>",
         )
-    fig.update_xaxes(type="log", dtick=1)
+    fig.update_xaxes(type="log", dtick=1, range=[3, log10(int(curve.max_total_num_tokens.max()))])
     fig.update_yaxes(type="log", dtick=1)
+    _name_lines(fig, curve)
     return fig
+
+
+def _name_lines(fig: go.Figure, curve: DataFrame) -> None:
+    """Each rule's name and last ceiling at the right of its line, neighbours moved apart."""
+    last = curve.groupby("rule").max_num_tokens.last().sort_values()
+    shift = dict(zip(last.index, (-18, 0, 18, 0), strict=False))
+    for rule, tokens in last.items():
+        grows = curve[curve.rule == rule].max_num_tokens.nunique() > 1
+        fig.add_annotation(
+            text=f"{rule}: the pool" if grows else f"{rule}: {tokens:,}",
+            x=1.01,
+            xref="paper",
+            xanchor="left",
+            y=log10(tokens),
+            yshift=shift[rule],
+            showarrow=False,
+            font={"color": RULE_COLORS[str(rule)]},
+        )
 
 
 def overhead_by_model(prices: DataFrame) -> go.Figure:
@@ -66,10 +86,10 @@ def overhead_by_model(prices: DataFrame) -> go.Figure:
         f"the others {rest.min():.2g} to {rest.max():.2g} %",
         "bytes of the static buffers, % of the KV pool's on the same rank (log scale)",
         "",
-        height=560,
+        height=570,
         showlegend=True,
         legend=LEGEND,
-        margin={"l": 250, "r": 30, "t": 95, "b": 65},
+        margin={"l": 250, "r": 30, "t": 95, "b": 75},
     )
     for rule, part in percent.groupby("rule", sort=False):
         fig.add_scatter(

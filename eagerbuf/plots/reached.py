@@ -22,7 +22,7 @@ def reached_ceilings(shares: DataFrame) -> go.Figure:
     total, over = int(counts.to_numpy().sum()), int(counts["over"].sum())
     fig = figure(
         f"Every producer reaches its ceiling; {over or 'none'} of {total:,} batches is over it",
-        "padded tokens of the batch, as a share of the producer's ceiling",
+        "number of batches, by their padded tokens as a share of the producer's ceiling",
         "",
         height=440,
         margin={"l": 130, "r": 30, "t": 70, "b": 90},

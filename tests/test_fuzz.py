@@ -27,7 +27,7 @@ from tests.fuzz import batch, guard, large, mutate, targets
 
 ROOT = Path(__file__).parent.parent
 MILLION = os.environ.get("EAGERBUF_MILLION", "") not in ("", "0")
-QUICK = ("batch lines", "one line", "Mooncake", "one JSON line", "nested lists")
+QUICK = ("batch lines", "one line", "one JSON line", "nested lists")
 SLOW = [name for name in (*large.TEXTS, *large.TRACES) if name not in QUICK]
 
 
@@ -69,7 +69,7 @@ def test_what_once_broke_a_reader(path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", targets.TARGETS)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=30)
 @given(data=st.binary(max_size=400), at=st.integers(0, 100))
 def test_any_bytes_alone_and_inside_a_real_input(target: str, data: bytes, at: int) -> None:
     real = mutate.seeds(target)[at % len(mutate.seeds(target))]
@@ -91,8 +91,8 @@ def test_the_inputs_differ_and_come_back_with_their_seed() -> None:
 def test_many_inputs_are_still_read() -> None:
     """Inputs that are all refused at once would test little."""
     for target, read in (("config", read_config), ("log", read_log)):
-        texts = [targets.decoded(data) for data in islice(mutate.inputs(target, 3), 300)]
-        assert sum(targets.answer(lambda t=text, r=read: r(t)) is not None for text in texts) > 90
+        texts = [targets.decoded(data) for data in islice(mutate.inputs(target, 3), 150)]
+        assert sum(targets.answer(lambda t=text, r=read: r(t)) is not None for text in texts) > 45
 
 
 TOUCHES: dict[str, Callable[[Path], object]] = {
@@ -150,9 +150,8 @@ def test_what_would_have_to_be_evaluated_is_not_known(value: str) -> None:
     assert reading is None or reading.values["tp_size"] is None
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_ten_megabytes_in_bounded_memory(name: str) -> None:
-    assert child("large", name)[name] < 30
+def test_ten_megabytes_in_bounded_memory() -> None:
+    assert max(child("large", *QUICK).values()) < 30
 
 
 @pytest.mark.slow
@@ -179,7 +178,7 @@ def processor_s(data: bytes) -> float:
 @pytest.mark.parametrize("name", ["Azure", "Mooncake", "ours", "open quote"])
 def test_a_trace_four_times_as_long_takes_about_four_times_as_long(name: str) -> None:
     """Nine times is twice squared and a bit: what is quadratic takes sixteen times as long."""
-    data = large.TRACES[name]()[:1_600_000]
+    data = large.TRACES[name]()[:400_000]
     data = data[: data.rfind(b"\n") + 1] or data
     short = data[: data.rfind(b"\n", 0, len(data) // 4) + 1]
     pairs = []

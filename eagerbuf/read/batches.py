@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_BATCH_LINE = 2**11  # characters of one line
 EXACT_SINCE = "0.5.20"  # from here #new-token counts tokens, before it whole pages
+OLDEST_YEAR, NEWEST_YEAR = "1678", "2261"
 WHOLE_DUMP = 100  # fields; a dump with fewer may lack those that tell its release
 
 _HEAD = pattern(r"(?:Prefill|Decode) batch(?: \[\d{1,15}\])?[.,] ?")
@@ -122,6 +123,8 @@ def _read_stamp(stamp: str) -> tuple[str | None, str]:
     if record is None:
         return None, ""
     time = record["time"] if record["time"] and "-" in record["time"] else None
+    if time and not OLDEST_YEAR <= time[:4] <= NEWEST_YEAR:
+        time = None  # no date that a column of nanoseconds can hold
     return time and time.replace(",", "."), record["tags"] if rank_tags(record["tags"]) else ""
 
 

@@ -1,4 +1,4 @@
-"""The colours of figures: told apart with every form of colour blindness, readable day and night."""
+"""The colours of figures: told apart by everyone, readable by day and by night."""
 
 import json
 import re

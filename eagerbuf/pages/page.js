@@ -3,7 +3,7 @@
 const DARK = {/* DARK */};
 const root = document.documentElement;
 const night = matchMedia("(prefers-color-scheme: dark)");
-const NARROW = 560, PRINTED = 660;
+const NARROW = 560, PRINTED = 660, MOST_BUTTONS = 6;
 const figures = [];
 
 // --- colour scheme: the system's, or the reader's own choice, kept where the browser allows it
@@ -37,7 +37,7 @@ function laidOut({ data, layout: given }, width) {
   const top = above.length ? 12 + 20 * (narrow ? above.length : 1) : 14;
   const old = { t: 100, b: 80, r: 30, ...layout.margin };
   const height = (layout.height ?? 430) - (old.t - top) - (old.b - 60);
-  const beside = data.some(({ textposition }) => textposition === "outside");
+  const beside = old.r > 60 || data.some(({ textposition }) => textposition === "outside");
   const size = narrow ? 11 : layout.font?.size ?? 13;
   for (const key of Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name))) {
     Object.assign(layout[key], { automargin: true, tickcolor: "#595959", linecolor: "#595959" });
@@ -47,7 +47,7 @@ function laidOut({ data, layout: given }, width) {
   delete layout.template; delete layout.title; delete layout.updatemenus; delete layout.sliders;
   return { ...layout, font: { ...layout.font, size }, width, height, autosize: false,
     dragmode: narrow ? false : "zoom",
-    margin: { l: 12, r: narrow && !beside ? 12 : old.r, t: top, b: 12 } };
+    margin: { l: 12, r: narrow ? (beside ? Math.min(old.r, 90) : 12) : old.r, t: top, b: 12 } };
 }
 
 const wrapped = (text, width) =>
@@ -55,11 +55,12 @@ const wrapped = (text, width) =>
 
 function small(axis, way, data) {
   if (axis.title?.text) {
-    axis.title = { ...axis.title, text: wrapped(axis.title.text, 36), font: { size: 12 } };
+    axis.title = { ...axis.title, text: wrapped(axis.title.text, 28), font: { size: 12 } };
   }
   if (way === "x") { axis.nticks = 5; return; }
   const names = [...new Set(data.flatMap(({ y = [] }) => y))].filter((y) => typeof y === "string");
-  if (names.length && !axis.ticktext) {
+  if (names.length > 8) axis.tickfont = { ...axis.tickfont, size: 9 };
+  else if (names.length && !axis.ticktext) {
     Object.assign(axis, { tickvals: names, ticktext: names.map((name) => wrapped(name, 14)) });
   }
 }
@@ -131,13 +132,24 @@ function buttons(figure, { buttons: choices, active = 0, name }, key) {
   return element("fieldset", {}, element("legend", {}, name ?? "Show"), ...made);
 }
 
+function list(figure, { buttons: choices, active = 0, name }, key) {
+  const options = choices.map((choice) => element("option", {}, choice.label));
+  const select = element("select", {}, ...options);
+  select.selectedIndex = active;
+  select.addEventListener("change", () => hold(figure, key, choices[select.selectedIndex]));
+  return element("label", {}, name ?? "Show", select);
+}
+
+const menu = (figure, one, key) =>
+  (one.type === "buttons" && one.buttons.length <= MOST_BUTTONS ? buttons : list)(figure, one, key);
+
 function prepare(place) {
   const given = JSON.parse(place.querySelector("script").textContent);
   const figure = { given, plot: place.querySelector(".plot"), held: {}, width: 0,
     turn: Promise.resolve() };
   const { updatemenus = [], sliders = [] } = given.layout;
   place.querySelector(".controls").append(
-    ...updatemenus.map((menu, n) => buttons(figure, menu, `menu ${n}`)),
+    ...updatemenus.map((one, n) => menu(figure, one, `menu ${n}`)),
     ...sliders.map((one, n) => slider(figure, one, `slider ${n}`)));
   return figure;
 }

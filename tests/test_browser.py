@@ -35,6 +35,7 @@ STEMS = [
     pytest.param(stem, marks=[] if stem in ALWAYS else [pytest.mark.slow])
     for stem in ["index", *(path.stem for path in notebook_paths(FOLDER))]
 ]
+PATIENCE_MS = 180_000  # a machine may be busy with other tests
 WIDTHS = (360, 768, 1366)
 SCHEMES = ("light", "dark")
 PAPER = 680  # CSS pixels between the margins of A4
@@ -42,6 +43,7 @@ DRAWN = """([width, scheme]) => [...document.querySelectorAll(".plot")].every((p
     plot.dataset.drawn === scheme && plot.clientWidth === plot.layout.width)"""
 SHOWN = """(plot) => JSON.stringify(plot.data.map((t) =>
     [t.x, t.y, t.visible, t.mode, t.marker?.color, t.line?.width]))"""
+KEYS = {"BUTTON": "Enter", "INPUT": "ArrowRight", "SELECT": "End"}
 AXE = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
     "resultTypes": ["violations"],
@@ -83,6 +85,7 @@ def page(request, pages, browser):
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on("requestfailed", lambda sent: faults.append(f"failed: {sent.url}"))
     opened.on("request", lambda sent: asked.append(sent.url))
+    opened.set_default_timeout(PATIENCE_MS)
     opened.goto((pages / f"{request.param}.html").as_uri())
     yield opened
     opened.context.close()
@@ -125,12 +128,10 @@ def test_buttons_and_sliders_change_their_figure_from_the_keyboard(page):
     look(page, 1366, "light")
     for figure in page.query_selector_all(".figure:has(.controls > *)"):
         plot = figure.query_selector(".plot")
-        for control in figure.query_selector_all("fieldset button:last-of-type, input"):
+        for control in figure.query_selector_all("fieldset button:last-of-type, input, select"):
             before = plot.evaluate(SHOWN), plot.inner_html()
             control.focus()
-            page.keyboard.press(
-                "ArrowRight" if control.get_attribute("type") == "range" else "Enter"
-            )
+            page.keyboard.press(KEYS[control.evaluate("(c) => c.tagName")])
             page.wait_for_timeout(50)
             assert plot.evaluate(SHOWN) != before[0]
             assert plot.inner_html() != before[1]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
-from math import prod
+from math import isqrt, prod
 from typing import Any
 
 from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, Columns, EngineConfig, given
@@ -115,7 +115,7 @@ class Deployment:
             return TP_FACTORS
         if name in ("dp_size", "attn_cp_size") and "tp_size" not in self.open_fields:
             ranks = given(self.values["tp_size"]) or 1
-            return tuple(n for n in range(1, ranks + 1) if ranks % n == 0)
+            return _divisors(ranks)
         off = name == "chunked_prefill_size" and self.values["max_total_num_tokens"] is not None
         return (*CANDIDATES[name], -1) if off else CANDIDATES[name]
 
@@ -176,6 +176,13 @@ class Deployment:
             num_tokens=tokens.pop() if sure and len(tokens) == 1 else None,
             bs=requests.pop() if sure and len(requests) == 1 else None,
         )
+
+
+@cache
+def _divisors(number: int) -> tuple[int, ...]:
+    """All of them in order, found up to the root: a text may claim 2**40 ranks."""
+    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
+    return tuple(sorted({*small, *(number // n for n in small)}))
 
 
 def _producers(each: list[list[Shape]]) -> list[str]:

@@ -91,7 +91,12 @@ def seeds(target: str) -> list[bytes]:
     if target == "log":
         return [*found, BATCHES, BATCHES * 5, (REPR[:3000] + "\n").encode() + BATCHES, *real]
     if target == "command":
-        return [*found, *(WORDS.join(words) + TEXT + text for words in ARGUMENTS for text in real)]
+        logged = WORDS.join(ARGUMENTS[0]) + TEXT + SERVE.encode() + b"\n" + BATCHES
+        return [
+            *found,
+            logged,
+            *(WORDS.join(words) + TEXT + text for words in ARGUMENTS for text in real),
+        ]
     return [*found, *real]
 
 

@@ -12,7 +12,7 @@ import pytest
 from eagerbuf.glossary import GLOSSARY, markdown, used_in, words
 
 ROOT = Path(__file__).parent.parent
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-5]*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 
@@ -74,7 +74,7 @@ def shown(path):
 
 
 # names and dates, not counts: pull requests, code, releases, ordinals, other notebooks
-NAMES = r"#\d+|`[^`]*`|\b0\.\d\.\d+|\d{4}-\d\d-\d\d|\b20\d\d\b|\d+th\b|notebook \d\d|^\d\.|>\d\."
+NAMES = r"(?:#|issues/)\d+|`[^`]*`|\b0\.\d\.\d+|\d{4}-\d\d-\d\d|\b20\d\d\b|\d+th\b|notebook \d\d|^\d\.|>\d\."
 
 
 @each

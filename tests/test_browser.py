@@ -18,11 +18,11 @@ FOLDER = Path(__file__).parent.parent / "notebooks"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 LACKING = [
-    *([] if CHROMIUM else ["a Chromium (Debian: apt install chromium)"]),
+    *([] if CHROMIUM else ["Chromium (Debian: apt install chromium)"]),
     *(n for n in ("playwright", "axe_playwright_python") if find_spec(n) is None),
 ]
 if LACKING:
-    told = f"pages are not looked at: no {', no '.join(LACKING)}"
+    told = f"pages are not looked at: no {', no '.join(LACKING)} (make browser)"
     if os.environ.get("EAGERBUF_BROWSER") == "required":
         pytest.fail(told, pytrace=False)
     pytest.skip(told, allow_module_level=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eagerbuf.plots.template import AXIS, COLORS, DARK, RULE_COLORS
+from eagerbuf.plots.template import AXIS, COLORS, DARK, INK, RULE_COLORS
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 OKABE_ITO = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"}
@@ -77,6 +77,31 @@ def test_marks_and_text_stand_out_in_the_dark():
     for name in set(COLORS) - {"light"}:
         assert contrast(DARK[COLORS[name]], DARK["white"]) >= 4.5, name
     assert contrast(DARK["#222222"], DARK["white"]) >= 7
+
+
+def inks(part, inside=False):
+    """Every colour of text in a figure's JSON; white is for words on a filled bar."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if inside and name == "color":
+                yield from [value] if isinstance(value, str) else value
+            else:
+                yield from inks(value, name.lower().endswith("font"))
+    elif isinstance(part, list):
+        for value in part:
+            yield from inks(value, inside)
+
+
+def test_words_in_a_stored_figure_are_dark_enough():
+    seen = set()
+    for path in NOTEBOOKS:
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            for output in cell.get("outputs", []):
+                figure = output.get("data", {}).get("application/vnd.plotly.v1+json", {})
+                for color in set(inks(figure)) - {"white"}:
+                    assert contrast(color, "white") >= 4.5, f"{path.name}: {color}"
+                    seen.add(color)
+    assert {"#222222", INK[COLORS["overflow"]]} <= seen
 
 
 def test_every_colour_of_a_stored_figure_has_a_dark_one():

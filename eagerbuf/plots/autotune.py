@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.plots.template import COLORS, ceiling, figure
+from eagerbuf.plots.template import COLORS, ceiling, figure, ink
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -129,7 +129,7 @@ def _name_raised(fig: go.Figure, raised: DataFrame) -> None:
         x=float(raised.running_requests.mean()),
         y=int(raised.bs.max()),
         text="the copy raises",
-        font={"color": COLORS["overflow"]},
+        font={"color": ink(COLORS["overflow"])},
         yshift=18,
         showarrow=False,
     )

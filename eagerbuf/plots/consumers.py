@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.plots.template import AXIS, COLORS, figure
+from eagerbuf.plots.template import AXIS, COLORS, figure, ink
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -76,7 +76,7 @@ def _line(rows: DataFrame, column: str, label: str, color: str) -> dict[str, Any
         "y": sizes,
         "text": [""] * (len(sizes) - 1) + [f"  {label}: {sizes[-1]:.1f} GB"],
         "textposition": "middle right",
-        "textfont": {"color": color},
+        "textfont": {"color": ink(color)},
         "cliponaxis": False,
         "line": {"color": color, "width": 3 if column == "released_bytes" else 2},
         "hovertemplate": f"{label}, EP %{{x}}: %{{y:.2f}} GB<extra></extra>",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.plots.template import COLORS, RULE_COLORS, figure
+from eagerbuf.plots.template import COLORS, RULE_COLORS, figure, ink
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -82,7 +82,7 @@ def _ceiling(fig: go.Figure, rule: str, value: int, edge: int, row: float, *, bo
         xanchor="right" if x > edge / 2 else "left",
         showarrow=False,
         text=f"<b>{text}</b>" if bold else text,
-        font={"color": color},
+        font={"color": ink(color)},
         bgcolor="white",
     )
     if not far:

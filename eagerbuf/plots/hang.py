@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, ceiling, figure
+from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, ceiling, figure, ink
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -120,7 +120,7 @@ def _lane(fig: go.Figure, own: DataFrame, rank: int, stop: float | None) -> None
         x=float(last.seconds if stop is None else stop),
         y=rank,
         text=last.step,
-        font={"color": COLORS["neutral" if stop is None else "overflow"]},
+        font={"color": ink(COLORS["neutral" if stop is None else "overflow"])},
         xanchor="right",
         yshift=20,
         showarrow=False,
@@ -161,7 +161,7 @@ def _point_at(fig: go.Figure, row: Any, text: str, color: str, offset: tuple[int
         x=float(row.num_tokens),
         y=float(row.latency_ms),
         text=text,
-        font={"color": color},
+        font={"color": ink(color)},
         ax=offset[0],
         ay=offset[1],
         arrowcolor=color,
@@ -190,7 +190,7 @@ def predicted_chunk(frame: DataFrame, chunk: int, buffers: dict[str, int]) -> go
             x=int(label.history_len),
             y=int(label.num_tokens),
             text=f"smoothing {factor}",
-            font={"color": shade},
+            font={"color": ink(shade)},
             xanchor="left",
             yshift=12,
             showarrow=False,

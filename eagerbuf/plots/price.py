@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log10
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.plots.template import AXIS, RULE_COLORS, figure
+from eagerbuf.plots.template import AXIS, RULE_COLORS, figure, ink
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -69,7 +69,7 @@ def _name_lines(fig: go.Figure, curve: DataFrame) -> None:
             y=log10(tokens),
             yshift=shift[rule],
             showarrow=False,
-            font={"color": RULE_COLORS[str(rule)]},
+            font={"color": ink(RULE_COLORS[str(rule)])},
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log10
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, figure
+from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, figure, ink
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -90,7 +90,7 @@ def bytes_per_rule(frame: DataFrame) -> go.Figure:
             x=megabytes,
             text=[f"{rule}: {value:.3g} MB" for value in megabytes],
             textposition="outside",
-            textfont={"color": RULE_COLORS.get(str(rule), COLORS["neutral"])},
+            textfont={"color": ink(RULE_COLORS.get(str(rule), COLORS["neutral"]))},
             marker={"color": RULE_COLORS.get(str(rule), COLORS["neutral"])},
             hovertemplate=f"%{{y}}: %{{x:.3f}} MB<extra>{rule}</extra>",
         )
@@ -145,7 +145,7 @@ def _box(row: Any, edge: int) -> dict[str, Any]:
         "y": [row.max_bs, row.max_bs, middle, row.max_bs if far else 1],
         "text": ["", "", f" {label} ", ""],
         "textposition": "top left" if far else f"middle {side}",
-        "textfont": {"color": RULE_COLORS.get(row.rule, COLORS["neutral"]), "size": 13},
+        "textfont": {"color": ink(RULE_COLORS.get(row.rule, COLORS["neutral"])), "size": 13},
         "line": {"color": RULE_COLORS.get(row.rule, COLORS["neutral"]), "width": 1},
         "mode": "lines+text",
         "showlegend": False,

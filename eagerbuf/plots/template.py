@@ -23,6 +23,15 @@ RULE_COLORS = {
     "pr28677": COLORS["fits"],
     "pr28894": COLORS["neutral"],
 }
+# the same hues as text, dark enough to read on white (4.5:1)
+INK = {
+    COLORS["overflow"]: "#B84F00",
+    COLORS["probe"]: "#007A59",
+    COLORS["accent"]: "#A04A7C",
+    COLORS["sky"]: "#1F6F9C",
+    COLORS["gold"]: "#8A5F00",
+    COLORS["light"]: COLORS["neutral"],
+}
 # what each colour of a figure becomes on a page read in the dark; text keeps 4.5:1 on DARK["white"]
 DARK = {
     "white": "#14171a",
@@ -41,6 +50,7 @@ DARK = {
     COLORS["sky"]: "#b5e3fa",
     COLORS["gold"]: "#ffd34d",
 }
+DARK |= {dark: DARK[color] for color, dark in INK.items() if dark not in DARK}
 AXIS = {
     "showgrid": True,
     "gridcolor": "#E5E5E5",
@@ -68,11 +78,16 @@ def figure(title: str, x_title: str, y_title: str, **layout: Any) -> go.Figure:
     return go.Figure(layout={**settings, **layout})
 
 
+def ink(color: str) -> str:
+    """The colour of words about what is drawn in `color`."""
+    return INK.get(color, color)
+
+
 def ceiling(fig: go.Figure, value: int, label: str, color: str, position: str = "top left") -> None:
     """A labelled horizontal line at a buffer's capacity."""
     fig.add_hline(
         y=value,
         line={"color": color, "width": 2, "dash": "dash"},
-        annotation={"text": label, "font": {"color": color}},
+        annotation={"text": label, "font": {"color": ink(color)}},
         annotation_position=position,
     )

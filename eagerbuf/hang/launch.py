@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from eagerbuf.hang.interrupts import Interrupts
 from eagerbuf.hang.journal import Reader
 from eagerbuf.hang.member import Member, ask_for_stack, close, unnamed_files
 from eagerbuf.hang.pulse import Pulse
@@ -56,12 +54,13 @@ def run_ranks(settings: Settings, command: Sequence[str]) -> HangReport:
     The command is a rank's whole life; what it owes its launcher is in `eagerbuf.hang.launched`.
     """
     company = Company(settings, command)
-    try:
-        company.start()
-        outcome = company.watch()
-        return HangReport(outcome, company.seconds(), settings, tuple(company.sightings))
-    finally:
-        company.end()
+    with company.interrupts.noted():
+        try:
+            company.start()
+            outcome = company.watch()
+            return HangReport(outcome, company.seconds(), settings, tuple(company.sightings))
+        finally:
+            company.end()
 
 
 def _check_cuda(device: str) -> None:
@@ -71,29 +70,13 @@ def _check_cuda(device: str) -> None:
         check_device(device)
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until the block is through; it only ever interrupts the main thread."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or handler is None:
-        yield
-        return
-    pressed: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if pressed:
-            signal.raise_signal(signal.SIGINT)
-
-
 class Company:
     """All ranks of one run. Their files have no names, so that nothing is left on the disk."""
 
     def __init__(self, settings: Settings, command: Sequence[str]) -> None:
         self.settings = settings
         self.command = command
+        self.interrupts = Interrupts()
         self.zero = time.monotonic()
         self.members: list[Member] = []
         self.sightings = [Sighting(rank) for rank in range(settings.ranks)]
@@ -104,7 +87,7 @@ class Company:
 
     def start(self) -> None:
         """Start one process a rank; rank 0 gets the socket that all of them meet at."""
-        with socket.socket() as meeting, _uninterrupted():
+        with socket.socket() as meeting:
             meeting.bind(("127.0.0.1", 0))
             meeting.listen(self.settings.ranks)
             for rank in range(self.settings.ranks):
@@ -150,7 +133,7 @@ class Company:
         with progress_bar() as bar:
             while (outcome := judge(self.look(), clock, self.sightings[0].now, *limits)) is None:
                 bar.set_description_str(f"rank 0: {self.sightings[0].last['step']}")
-                time.sleep(POLL_S)
+                self._pause(POLL_S)
         if outcome == "crashed":
             self._find_culprit()
         elif outcome == "completed":
@@ -158,6 +141,10 @@ class Company:
         else:
             self._take_stacks()
         return outcome
+
+    def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self.interrupts.let_through()
 
     def look(self) -> Sequence[Sighting]:
         """Bring the sightings up to date."""
@@ -191,7 +178,7 @@ class Company:
         """Look on for a while: the first end to be seen may only be another one's consequence."""
         until, found = time.monotonic() + GRACE_S, None
         while time.monotonic() < until and (found is None or found.exit_code == LOST_PEER):
-            time.sleep(POLL_S)
+            self._pause(POLL_S)
             found = culprit(self.look())
 
     def _release(self) -> None:
@@ -217,17 +204,16 @@ class Company:
         for sighting in asked:
             ask_for_stack(self.members[sighting.rank], stopped=sighting.stopped)
         while time.monotonic() < until and not all(OUTERMOST in s.stack for s in asked):
-            time.sleep(POLL_S / 10)
+            self._pause(POLL_S / 10)
             for sighting in asked:
                 sighting.stack = self.members[sighting.rank].text("stack")
 
     def end(self) -> None:
         """End all ranks before waiting for any, as the end of one wakes the others."""
-        with _uninterrupted():
-            for member in self.members:
-                member.process.kill()
-            for member in self.members:
-                member.bury()
+        for member in self.members:
+            member.process.kill()
+        for member in self.members:
+            member.bury()
 
 
 def rank_command(settings: Settings) -> list[str]:

@@ -95,7 +95,7 @@ def inject(run: Run, fault: Fault | None) -> None:
     while run.ended is None:
         assert time.monotonic() < until, "the run does not end"
         run.hear(TICK_S if from_outside and run.fired is None else 0.3)
-        if fault and from_outside and run.fired is None and _due(run, fault):
+        if fault and from_outside and not (run.fired or run.ended) and _due(run, fault):
             _hit(run, fault)
 
 

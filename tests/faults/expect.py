@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.faults.plan import STALL_S, Fault, Plan
+from tests.faults.plan import LAUNCHER, STALL_S, Fault, Plan
 from tests.faults.seen import Run
 
 SLACK_S = 3.0  # from the end of the stall, or from a rank's end, to the report
@@ -34,7 +34,7 @@ def expected(plan: Plan, run: Run) -> Expected:
     fault = plan.fault
     if fault and fault.kind == "slow" and run.longest_stop_s > STALL_S / 2:
         return _slowed_too_much(plan, fault, run)
-    if fault is None or fault.kind == "slow" or run.late:
+    if fault is None or fault.kind == "slow" or fault.rank == LAUNCHER or run.late:
         return without_fault(plan, run)
     if fault.kind == "raise":
         return _raised(plan, fault, run)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,8 @@ def run(job: dict[str, Any], line: socket.socket, start: Any) -> None:
         told = json.dumps(report.to_dict() | {"text": str(report), "waited_s": waited_s()})
         say(line, {"ended": "report"}, told)
     except BaseException as error:
+        with suppress(KeyboardInterrupt):  # of a key held down
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         say(line, {"ended": f"{type(error).__name__}: {error}"})
 
 

@@ -11,14 +11,15 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from pandas import DataFrame
 
-SERIES = {  # of, side: label, colour, dash
-    ("admit", "ours"): ("admit, by requests", COLORS["fits"], "solid"),
-    ("admit", "released"): ("released PrefillAdder", COLORS["fits"], "dot"),
-    ("size_many", "ours"): ("size_many, by configurations", COLORS["probe"], "solid"),
-    ("replay", "ours"): ("replay, by requests", COLORS["overflow"], "solid"),
-    ("load", "ours"): ("load, by tokens", COLORS["accent"], "solid"),
-    ("load", "released"): ("released fill_from", COLORS["accent"], "dot"),
+SERIES = {  # of, side: label at the line's end, its side, colour, dash
+    ("admit", "ours"): ("admit, by requests", "middle right", COLORS["fits"], "solid"),
+    ("admit", "released"): ("released PrefillAdder", "top center", COLORS["fits"], "dot"),
+    ("size_many", "ours"): ("size_many, by rows", "middle right", COLORS["probe"], "solid"),
+    ("replay", "ours"): ("replay, by requests", "middle right", COLORS["neutral"], "solid"),
+    ("load", "ours"): ("load, by tokens", "top left", COLORS["accent"], "solid"),
+    ("load", "released"): ("released fill_from", "bottom right", COLORS["accent"], "dot"),
 }
+TIMES = {1e-5: "10 µs", 1e-4: "0.1 ms", 1e-3: "1 ms", 1e-2: "10 ms", 1e-1: "0.1 s", 1: "1 s"}
 
 
 def cost_of_work(rows: DataFrame) -> go.Figure:
@@ -27,23 +28,26 @@ def cost_of_work(rows: DataFrame) -> go.Figure:
     `admit` by the requests it admits, where all that wait are admitted.
     """
     fig = figure(
-        "First the cost of a call, then of the work",
-        "work: requests, configurations or tokens (log scale)",
-        "processor time, seconds (log scale)",
+        "A small call costs its overhead, a large one grows with its work",
+        "work: requests, table rows or tokens (log scale)",
+        "processor time (log scale)",
         height=520,
-        showlegend=True,
-        legend={"x": 1.01, "y": 1},
+        margin={"l": 80, "r": 150, "t": 70, "b": 65},
     )
-    for axis in (fig.layout.xaxis, fig.layout.yaxis):
-        axis.update(type="log", dtick=1, exponentformat="power")
-    for (of, side), (label, color, dash) in SERIES.items():
+    fig.update_xaxes(type="log", dtick=1)
+    fig.update_yaxes(type="log", tickvals=list(TIMES), ticktext=list(TIMES.values()))
+    for (of, side), (label, where, color, dash) in SERIES.items():
         line = growth(rows, of, side)
         fig.add_scatter(
             x=line.work.tolist(),
             y=line.seconds.tolist(),
             name=label,
-            mode="lines+markers",
+            mode="lines+markers+text",
+            text=[""] * (len(line) - 1) + [f" {label} "],
+            textposition=where,
+            cliponaxis=False,
             line={"color": color, "dash": dash},
             marker={"color": color},
+            hovertemplate="%{x:,}: %{y:.3g} s",
         )
     return fig

@@ -150,7 +150,7 @@ def busy_cores() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("busy_cores")
 def test_a_slow_machine_changes_no_outcome(server: Server, tmp_path: Path):
-    """Both that complete and both that hang, and a fault of each kind, while all cores are busy."""
+    """Runs that complete stay completed, runs that hang stay hangs, while all cores are busy."""
     plans = [unharmed(seed) for seed in range(4)]
     for plan, run in zip(plans, at_once(plans, tmp_path, server), strict=True):
         check(plan, run, BUSY_S)

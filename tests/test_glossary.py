@@ -74,7 +74,10 @@ def shown(path):
 
 
 # names and dates, not counts: pull requests, code, releases, ordinals, other notebooks
-NAMES = r"(?:#|issues/)\d+|`[^`]*`|\b0\.\d\.\d+|\d{4}-\d\d-\d\d|\b20\d\d\b|\d+th\b|notebook \d\d|^\d\.|>\d\."
+NAMES = (
+    r"(?:#|issues/)\d+|`[^`]*`|\b0\.\d\.\d+|\d{4}-\d\d-\d\d|\b20\d\d\b|\d+th\b"
+    r"|notebook \d\d|^\d\.|>\d\."
+)
 
 
 @each

@@ -13,8 +13,8 @@ from eagerbuf.config import DEFAULTS, FIELDS, EngineConfig
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-FULL, OVER = 10, 11  # bins of the share: tenths, then exactly the ceiling, then more
-BINS = (*(f"{10 * i}-{10 * i + 10} %" for i in range(FULL)), "ceiling", "over")
+FULL, OVER = 4, 5  # bins of the share: quarters, then exactly the ceiling, then more
+BINS = (*(f"{25 * i}-{25 * i + 25} %" for i in range(FULL)), "ceiling", "over")
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Tally:
         return pd.DataFrame(rows)
 
     def shares(self) -> DataFrame:
-        """How many batches fell into each tenth of the ceiling: producer, bin, batches."""
+        """How many batches fell into each quarter of the ceiling: producer, bin, batches."""
         import pandas as pd
 
         rows = [

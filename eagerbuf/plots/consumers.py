@@ -25,9 +25,9 @@ def workspace_by_ranks(frame: DataFrame) -> go.Figure:
     fig = figure(
         _finding(frame[frame.model == models[0]]),
         "ranks of expert parallelism (ep_size)",
-        "gigabytes of workspace on each rank",
+        "workspace on each rank, GB: released, or tight for a chunk",
         height=500,
-        margin={"l": 80, "r": 175, "t": 130, "b": 65},
+        margin={"l": 80, "r": 125, "t": 130, "b": 65},
         xaxis={**AXIS, "type": "category", "title": {"text": "expert-parallel ranks (ep_size)"}},
     )
     fig.update_layout(title={"y": 0.96, "yanchor": "top"})
@@ -59,9 +59,9 @@ def _lines(part: DataFrame) -> list[dict[str, Any]]:
     """The released size once, then the tight one for each chunk, each named at its right end."""
     chunks = sorted(part.chunk.unique().tolist(), reverse=True)
     first = part[part.chunk == chunks[0]]
-    lines = [_line(first, "released_bytes", "as released", RELEASED)]
+    lines = [_line(first, "released_bytes", "released", RELEASED)]
     for chunk, color in zip(chunks, TIGHT, strict=False):
-        label = f"tight, chunk {chunk:,}"
+        label = f"chunk {chunk:,}"
         lines.append(_line(part[part.chunk == chunk], "tight_bytes", label, color))
     return lines
 
@@ -74,7 +74,7 @@ def _line(rows: DataFrame, column: str, label: str, color: str) -> dict[str, Any
         "name": label,
         "x": [str(n) for n in rows.ep_size.tolist()],
         "y": sizes,
-        "text": [""] * (len(sizes) - 1) + [f"  {label}: {sizes[-1]:.1f} GB"],
+        "text": [""] * (len(sizes) - 1) + [f" {label}: {sizes[-1]:.1f}"],
         "textposition": "middle right",
         "textfont": {"color": ink(color)},
         "cliponaxis": False,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def reached_ceilings(shares: DataFrame) -> go.Figure:
     """Batches by producer and by their share of the ceiling: columns producer, bin, batches.
 
-    A row a producer, a column a tenth of its ceiling; the last two are the ceiling itself and
+    A row a producer, a column a quarter of its ceiling; the last two are the ceiling itself and
     whatever is over it. Cells hold batches, their colour the share of the producer's batches.
     """
     names, bins = list(shares.producer.unique()), list(shares.bin.unique())
@@ -25,7 +25,7 @@ def reached_ceilings(shares: DataFrame) -> go.Figure:
         "number of batches, by their padded tokens as a share of the producer's ceiling",
         "",
         height=440,
-        margin={"l": 130, "r": 30, "t": 70, "b": 90},
+        margin={"l": 130, "r": 30, "t": 70, "b": 65},
     )
     fig.add_heatmap(
         x=bins,
@@ -33,6 +33,7 @@ def reached_ceilings(shares: DataFrame) -> go.Figure:
         z=[[round(100 * n / max(1, sum(row)), 1) for n in row] for row in counts.values.tolist()],
         text=[[f"{n:,}" for n in row] for row in counts.values.tolist()],
         texttemplate="%{text}",
+        textfont={"size": 12},
         colorscale=[[0, "#FFFFFF"], [1, COLORS["sky"]]],
         showscale=False,
         xgap=2,
@@ -40,5 +41,5 @@ def reached_ceilings(shares: DataFrame) -> go.Figure:
         hovertemplate="%{y}, %{x}: %{text} batches, %{z} % of the producer's<extra></extra>",
     )
     fig.update_yaxes(autorange="reversed", showgrid=False)
-    fig.update_xaxes(showgrid=False, tickangle=-35)
+    fig.update_xaxes(showgrid=False, tickvals=bins)
     return fig

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SERIES = {  # of, side: label at the line's end, its side, colour, dash
-    ("admit", "ours"): ("admit, by requests", "middle right", COLORS["fits"], "solid"),
-    ("admit", "released"): ("released PrefillAdder", "top center", COLORS["fits"], "dot"),
-    ("size_many", "ours"): ("size_many, by rows", "middle right", COLORS["probe"], "solid"),
-    ("replay", "ours"): ("replay, by requests", "middle right", COLORS["neutral"], "solid"),
-    ("load", "ours"): ("load, by tokens", "top left", COLORS["accent"], "solid"),
-    ("load", "released"): ("released fill_from", "bottom right", COLORS["accent"], "dot"),
+    ("admit", "ours"): ("admit", "middle right", COLORS["fits"], "solid"),
+    ("admit", "released"): ("PrefillAdder", "top center", COLORS["fits"], "dot"),
+    ("size_many", "ours"): ("size_many", "middle right", COLORS["probe"], "solid"),
+    ("replay", "ours"): ("replay", "middle right", COLORS["neutral"], "solid"),
+    ("load", "ours"): ("load", "top left", COLORS["accent"], "solid"),
+    ("load", "released"): ("fill_from", "bottom right", COLORS["accent"], "dot"),
 }
 TIMES = {1e-5: "10 µs", 1e-4: "0.1 ms", 1e-3: "1 ms", 1e-2: "10 ms", 1e-1: "0.1 s", 1: "1 s"}
 
@@ -29,10 +29,10 @@ def cost_of_work(rows: DataFrame) -> go.Figure:
     """
     fig = figure(
         "A small call costs its overhead, a large one grows with its work",
-        "work: requests, table rows or tokens (log scale)",
-        "processor time (log scale)",
+        "work: requests (admit, replay), rows (size_many) or tokens (load), log scale",
+        "processor time, log scale (dotted: released code)",
         height=520,
-        margin={"l": 80, "r": 150, "t": 70, "b": 65},
+        margin={"l": 80, "r": 90, "t": 70, "b": 65},
     )
     fig.update_xaxes(type="log", dtick=1)
     fig.update_yaxes(type="log", tickvals=list(TIMES), ticktext=list(TIMES.values()))

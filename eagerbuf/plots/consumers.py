@@ -25,7 +25,7 @@ def workspace_by_ranks(frame: DataFrame) -> go.Figure:
     fig = figure(
         _finding(frame[frame.model == models[0]]),
         "ranks of expert parallelism (ep_size)",
-        "workspace on each rank, GB: released, or tight for a chunk",
+        "GB on each rank: released, or tight by chunk",
         height=500,
         margin={"l": 80, "r": 125, "t": 130, "b": 65},
         xaxis={**AXIS, "type": "category", "title": {"text": "expert-parallel ranks (ep_size)"}},

@@ -61,6 +61,7 @@ def _are_names(series: Series) -> bool:
 
 
 def _texts(series: Series) -> Any:
+    series = series.astype(object)  # a column of categories takes no default
     series = series.mask(series.isna(), _default("moe_a2a_backend"))
     bad = ~series.map(lambda value: isinstance(value, str) and bool(value)).to_numpy(bool)
     _refuse(series, bad, 'give a backend name, "none" for no all-to-all')
@@ -100,17 +101,18 @@ def _numbers(series: Series) -> Any:
     import numpy as np
     import pandas as pd
 
-    name = str(series.name)
+    name, series = str(series.name), series.astype(object)
     missing = series.isna().to_numpy(bool)
     if name not in DEFAULTS and name not in OPTIONAL:
         _refuse(series, missing, "a value is required")
-    filled = series.astype(object).mask(missing, _default(name) if name in DEFAULTS else 0)
+    filled = series.mask(missing, _default(name) if name in DEFAULTS else 0)
     if name not in FLAGS:
         flags = series.map(lambda value: isinstance(value, (bool, np.bool_))).to_numpy(bool)
         _refuse(series, flags, "give a whole number, not a flag")
     numbers = pd.to_numeric(filled, errors="coerce")
     bad = (numbers.isna() | (numbers != numbers.round()) | (numbers.abs() > MOST)).to_numpy(bool)
-    _refuse(series, bad, f"give a whole number of at most {MOST}")
+    whole = f"give a whole number of at most {MOST}"
+    _refuse(series, bad, "give True or False" if name in FLAGS else whole)
     values = numbers.to_numpy("int64")
     if name in FLAGS:
         _refuse(series, (values != 0) & (values != 1), "give True or False")

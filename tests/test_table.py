@@ -51,6 +51,32 @@ def test_numbers_and_objects_give_the_same(field):
         assert answer(frame) == answer(frame.astype(object)), values
 
 
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("moe_a2a_backend", pd.Categorical([None, "deepep", "deepep"])),
+        ("moe_a2a_backend", pd.array([None, "deepep", "none"], "string")),
+        ("page_size", pd.Categorical([None, 64, 1])),
+        ("max_prefill_tokens", pd.arrays.SparseArray([0, 0, 5])),
+        ("max_total_num_tokens", pd.array([None, 5, 7], "Int64")),
+        ("enable_dp_attention", pd.array([None, True, False], "boolean")),
+    ],
+)
+def test_columns_of_other_kinds_are_read_as_their_values(field, values):
+    rows = {"chunked_prefill_size": 8, "max_running_requests": 5, "tp_size": 2, "dp_size": 2}
+    frame = pd.DataFrame(rows, index=["a", "b", "c"]).assign(**{field: values})
+    for rule in ("pr28677", "tight"):
+        assert size_many(frame, rule).equals(size_many(frame.assign(**{field: list(values)}), rule))
+
+
+def test_a_refused_value_is_shown_as_it_was_given():
+    frame = pd.DataFrame({"chunked_prefill_size": [8, 16], "max_running_requests": [4, 0]})
+    with pytest.raises(ValueError, match=r"^max_running_requests=0 \(row 1\): must be at least 1$"):
+        size_many(frame, "tight")
+    with pytest.raises(ValueError, match=r"cp_zigzag='yes' \(row 0\): give True or False$"):
+        size_many(frame.assign(max_running_requests=4, cp_zigzag="yes"), "tight")
+
+
 def test_columns_of_defaults_change_nothing():
     frame = pd.DataFrame({"chunked_prefill_size": [8, 16], "max_running_requests": [4, 5]})
     given = {name: value for name, value in DEFAULTS.items() if value is not None}

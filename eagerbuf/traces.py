@@ -177,7 +177,7 @@ def _number(text: str) -> Any:
     text = text.strip()
     if re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
         return int(text)
-    if re.fullmatch(r"[+-]?\d{1,18}\.\d{0,18}([eE][+-]?\d{1,3})?", text, re.ASCII):
+    if re.fullmatch(r"[+-]?\d{1,18}(\.\d{0,18})?([eE][+-]?\d{1,3})?", text, re.ASCII):
         return float(text)
     return text
 
@@ -185,7 +185,8 @@ def _number(text: str) -> Any:
 def _tokens(value: Any, field: str, least: int, where: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MAX_TOKENS:
         return value
-    raise ValueError(f"{where}: {field}={_short(value)} must be a whole number >= {least}")
+    limits = f">= {least} and <= {MAX_TOKENS}"
+    raise ValueError(f"{where}: {field}={_short(value)} must be a whole number {limits}")
 
 
 def _seconds(value: Any, field: str, where: str, per_second: int = 1) -> float:

@@ -62,6 +62,8 @@ def test_our_own_columns_in_any_order(tmp_path):
     assert loaded(tmp_path, OURS + "chat,0.500,3,4\r\ncode,0,1,0\r\n") == [(3, 4, 0.5), (1, 0, 0.0)]
     assert loaded(tmp_path, "output_tokens,prompt_tokens\n4,3\n") == [(3, 4, 0.0)]
     assert loaded(tmp_path, "\ufeffprompt_tokens,output_tokens\n3,4\n\n") == [(3, 4, 0.0)]
+    # what pandas writes for less than a tenth of a millisecond
+    assert loaded(tmp_path, OURS + "chat,5e-05,3,4\n") == [(3, 4, 0.00005)]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         _write(sys.stderr, f"eagerbuf: {error}")
         return UNREADABLE
+    if sys.stdout is None:
+        _write(sys.stderr, "eagerbuf: cannot write the report: standard output is closed")
     return status if _write(sys.stdout, text) else UNREADABLE
 
 

@@ -104,6 +104,14 @@ def test_bad_input_is_one_line(capsys, arguments, words):
     assert printed.out == ""
 
 
+def test_a_closed_standard_output_is_told(tmp_path):
+    code = "import sys; sys.stdout = None; from eagerbuf.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "check", "--command", STATIC]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, text=True)
+    told = "eagerbuf: cannot write the report: standard output is closed\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 def test_every_field_has_an_option(capsys):
     from eagerbuf.config import FIELDS
 

@@ -47,7 +47,7 @@ def runs(request, server, tmp_path_factory) -> Iterator[dict[int, Future[Run]]]:
     seeds = [
         item.callspec.params["seed"]
         for item in request.session.items
-        if item.module is request.module and "runs" in item.fixturenames
+        if "runs" in getattr(item, "fixturenames", ()) and item.module is request.module
     ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {

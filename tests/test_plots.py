@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from eagerbuf import BufferSize, EngineConfig, check, explore, plots, whatif
-from eagerbuf.plots.template import COLORS
+from eagerbuf.plots.template import COLORS, INK
 
 CONFIG = EngineConfig(12288, 128, tp_size=8, pp_size=4, enable_dynamic_chunking=True)
 CEILINGS = {"pr28386": 12288, "pr28677": 16384}
@@ -81,7 +81,7 @@ def test_only_plain_numbers_and_colours_of_the_palette(name):
     shown = FIGURES[name].to_plotly_json()
     shown["layout"].pop("template", None)
     text = json.dumps(shown)  # fails for arrays, which would be base64 that nobody can review
-    known = {*COLORS.values(), "#E5E5E5", "#222222"}
+    known = {*COLORS.values(), *INK.values(), "#E5E5E5", "#222222"}
     assert set(re.findall(r"#[0-9A-Fa-f]{6}\b", text)) <= known
 
 

@@ -158,6 +158,15 @@ def test_what_one_deployment_pays():
     assert lean.saved_bytes.sum() == 0
 
 
+@pytest.mark.parametrize("chunk", [None, -1, 0])
+def test_with_chunking_off_other_settings_take_the_place_of_the_number(chunk):
+    off = replace(PROBING, chunked_prefill_size=chunk, max_total_num_tokens=5000)
+    with pytest.raises(ValueError, match=rf"chunked_prefill_size={chunk}: chunking is off"):
+        price(off, find_model("DeepSeek-V3"), **HEADS)
+    with pytest.raises(ValueError, match="chunked_prefill_size=0: chunking is off"):
+        workspace_table([find_model("DeepSeek-V3")], [8], [4096, 0])
+
+
 HEADS = {"num_heads": 128, "head_dim": 128}
 
 

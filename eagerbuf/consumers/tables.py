@@ -35,8 +35,8 @@ def workspace_table(
     """The all-to-all workspace under PP dynamic chunking, one row a model, ep_size and chunk.
 
     Columns: model, ep_size, chunk (per rank), released_tokens, tight_tokens (of the workspace),
-    released_bytes, tight_bytes, saved_bytes (on each rank). ValueError for a model without
-    experts, and for more ranks than it has experts or FlashInfer's kernels take.
+    released_bytes, tight_bytes, saved_bytes (on each rank). ValueError for a chunk below 1, a model
+    without experts, and for more ranks than it has experts or FlashInfer's kernels take.
     """
     import pandas as pd
 
@@ -50,15 +50,19 @@ def workspace_table(
     return pd.DataFrame(rows)
 
 
-def price(config: EngineConfig, model: Model, **shape: Any) -> DataFrame:
+def price(
+    config: EngineConfig, model: Model, *, num_heads: int, head_dim: int, dcp_size: int = 2
+) -> DataFrame:
     """What consumers take on one rank: consumer, released_bytes, tight_bytes, saved_bytes.
 
     Those whose bytes follow from the settings and the model's shape; they exclude each other in
-    part, so that rows do not add up. `shape`: num_heads and head_dim of one rank's queries,
-    dcp_size of the decode servers.
+    part, so that rows do not add up. `num_heads` and `head_dim` are those of one rank's queries,
+    `dcp_size` that of the decode servers. ValueError with chunking off, where the number is 0 and
+    other settings take its place, and as `workspace_table`.
     """
     import pandas as pd
 
+    shape = {"num_heads": num_heads, "head_dim": head_dim, "dcp_size": dcp_size}
     lean = replace(config, max_prefill_tokens=int(needed_tokens(config)))
     both = zip(_bytes(config, model, **shape), _bytes(lean, model, **shape), strict=True)
     rows = [
@@ -101,7 +105,7 @@ def _probing(chunk: int, ep_size: int, limit: int) -> EngineConfig:
 
 
 def _bytes(
-    config: EngineConfig, model: Model, num_heads: int, head_dim: int, dcp_size: int = 2
+    config: EngineConfig, model: Model, num_heads: int, head_dim: int, dcp_size: int
 ) -> list[tuple[str, int]]:
     """Bytes on one rank of each consumer that allocates beside the eager buffers."""
     tokens, decode = int(reserved_tokens(config)), _decode(config)
@@ -129,6 +133,9 @@ def _decode(config: EngineConfig) -> int:
 
 
 def _workspace(config: EngineConfig, model: Model, tokens: int) -> int:
+    if config.chunk == 0:
+        chunk = config.chunked_prefill_size
+        raise ValueError(f"chunked_prefill_size={chunk}: chunking is off, give at least 1 token")
     if model.num_experts_per_tok == 0:
         raise ValueError(f"model={model.name!r}: no experts, so there is no all-to-all")
     most = min(model.num_experts, workspace.MOST_RANKS)

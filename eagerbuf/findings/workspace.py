@@ -44,7 +44,8 @@ class Workspace:
         configured = self.case.dispatch_tokens
         if not self.used or configured is None or configured >= self.reserved:
             return ""
-        return f"start-up refuses {DISPATCH_TOKENS}={configured}, it asks for {self.reserved}"
+        asks = f"it asks for {self.reserved} except on a PD decode server"
+        return f"start-up refuses {DISPATCH_TOKENS}={configured}, {asks}"
 
     @property
     def wasted(self) -> str:

@@ -86,6 +86,14 @@ def test_start_up_takes_the_flag_and_refuses_the_variable_alone(version: str) ->
     assert len(answers) == 3
 
 
+@newest
+def test_a_decode_server_takes_the_variable_alone(version: str) -> None:
+    asked = evidence.release(version)
+    for mode, refused in (("prefill", True), ("decode", False)):
+        asked.apply({**evidence.ROW, "disaggregation_mode": mode}, **{CAPACITY: 5120})
+        assert ("required=16384" in asked.start(BUDGET)) == refused
+
+
 def _a2a(version: str) -> list[dict[str, object]]:
     return [row for row in evidence.starts_of(version) if row["backend"] == "flashinfer"]
 

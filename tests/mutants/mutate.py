@@ -84,7 +84,12 @@ def _wanted(name: str) -> bool:
 
 
 class _Bare(ast.NodeTransformer):
-    """Drops what is never evaluated: annotations (they stay text) and docstrings."""
+    """Drops what is never evaluated: annotations (they stay text), docstrings, typing imports."""
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        if "TYPE_CHECKING" in ast.dump(node.test):
+            return ast.Pass()
+        return self.generic_visit(node)
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None

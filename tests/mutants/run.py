@@ -78,7 +78,8 @@ def _child(mutant: Mutant | None, tests: Sequence[str]) -> int:
         sys.meta_path.insert(0, _Finder(mutant))
     import pytest
 
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:nbval", "-p", "no:xdist"]
+    options = ["-x", "-q", "--hypothesis-profile=mutants"]
+    options += [f"-pno:{plugin}" for plugin in ("cacheprovider", "nbval", "xdist", "benchmark")]
     try:
         return int(pytest.main([*options, *tests]))
     except BaseException:

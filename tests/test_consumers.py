@@ -234,3 +234,14 @@ def test_the_model_is_read_from_commands_files_and_logs():
         ("tp-size: 8\nmodel-path: x/Y\n", "x/Y"),
     ):
         assert read_config(text).model == name, text
+
+
+def test_the_capacity_that_deepep_v2_must_be_given_is_told_too():
+    """Chunk 4096 a rank: 16,384 tokens reserved, 5,120 needed; two ranks share a DP rank's."""
+    text = V3.replace("flashinfer", "deepep_v2").replace("--dp 8", "--dp 4")
+    text = text.replace("32768", "16384")
+    variable = "SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK must allow wasted"
+    assert f"11264 of the 16384 tokens that {variable}" in wasted(text, "0.5.19").message
+    assert f"5632 of the 8192 tokens that {variable}" in wasted(text, "0.5.22").message
+    assert wasted(f"{text} --max-prefill-tokens 5120", "0.5.22") is None
+    assert "DEEPEP" not in getattr(wasted(text, "0.5.17"), "message", "")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from eagerbuf import producers
 from eagerbuf.facts import capacity
 from eagerbuf.findings.case import Case, Finding
-from eagerbuf.findings.workspace import Workspace
+from eagerbuf.findings.workspace import Workspace, deepep_wasted
 from eagerbuf.sizing import RULES, TOKEN_BYTES
 
 OVER_ALLOCATED = 4  # times the tight ceiling
@@ -38,7 +38,7 @@ def wasted_term(case: Case) -> Iterator[Finding]:
     saved = _saved_bytes(case, enough)
     workspace = Workspace(case, enough)
     wasted = [f"{saved:,} bytes of eager buffers"] if saved > 0 else []
-    wasted += [workspace.wasted] if workspace.wasted else []
+    wasted += filter(None, [workspace.wasted, deepep_wasted(case, enough)])
     if wasted or workspace.refused:
         yield Finding(
             "wasted-term",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SINCE = "0.5.22"
 RULE = "pr28894"  # of those releases
+DEEPEP_SINCE = "0.5.19"
+DEEPEP_TOKENS = "SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK"
 EXAMPLE = "DeepSeek-V3"  # whose bytes are told where the model is not known
 
 
@@ -79,6 +81,20 @@ class Workspace:
 
 
 OF = "of the FlashInfer all-to-all workspace on each rank"
+
+
+def deepep_wasted(case: Case, enough: int) -> str:
+    """The tokens that start-up makes DeepEP v2's variable allow on each rank for nothing."""
+    if case.config.moe_a2a_backend != "deepep_v2" or not at_or_after(case.release, DEEPEP_SINCE):
+        return ""
+    from eagerbuf.consumers.others import deepep_v2_tokens
+
+    config = case.config
+    scattered = at_or_after(case.release, SINCE)
+    ranks = config.tp_size // config.attn_dp_size if scattered else 1
+    reserved = max_prefill_buffer_tokens(config)
+    now, then = (int(deepep_v2_tokens(tokens, ranks)) for tokens in (reserved, enough))
+    return f"{now - then} of the {now} tokens that {DEEPEP_TOKENS} must allow" if now > then else ""
 
 
 def _bytes(model: Model, ranks: int, tokens: tuple[int, int]) -> int:

@@ -1,5 +1,7 @@
 """Sizes worked by hand, and one formula for scalars and tables."""
 
+from dataclasses import FrozenInstanceError, replace
+
 import pandas as pd
 import pytest
 
@@ -111,6 +113,35 @@ def test_a_chunk_below_the_predictors_unit():
         32, 4, pp_size=2, enable_dynamic_chunking=True, page_size=256, max_prefill_tokens=255
     )
     assert buffer_size(paged, "tight").max_num_tokens == 40  # a unit of 256 is not allowed
+
+
+def test_the_smallest_chunk_is_a_chunk():
+    """One token a chunk: every rule but the pool-sized one takes it, not the pool."""
+    one = EngineConfig(1, 1, max_total_num_tokens=1000)
+    sizes = {rule: buffer_size(one, rule).max_num_tokens for rule in RULES}
+    assert sizes == {"pr28386": 1, "pr28677": 1, "pr28894": 1000, "tight": 1}
+    probing = replace(one, pp_size=2, enable_dynamic_chunking=True)
+    assert max_prefill_buffer_tokens(one) == 1
+    assert max_prefill_buffer_tokens(probing) == 16384
+    assert max_prefill_buffer_tokens(replace(probing, max_prefill_tokens=0)) == 2  # ceil(1.25)
+
+
+def test_nothing_is_reserved_for_prefill_without_a_chunk():
+    dynamic = EngineConfig(None, 8, pp_size=2, enable_dynamic_chunking=True)
+    assert max_prefill_buffer_tokens(dynamic) == 0
+    assert max_prefill_buffer_tokens(replace(dynamic, chunked_prefill_size=-1)) == 0
+
+
+def test_a_rule_tells_whether_it_pads_and_nothing_can_be_written_to():
+    assert {name: rule.pads for name, rule in RULES.items()} == {
+        "pr28386": False,
+        "pr28677": True,
+        "pr28894": True,
+        "tight": True,
+    }
+    for frozen, field in ((RULES["tight"], "pads"), (BufferSize(1, 2), "max_bs")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(frozen, field, 1)
 
 
 def test_bytes_are_48_a_token_and_16_a_request():

@@ -22,6 +22,7 @@ REASONS = ROOT / "tests" / "mutants" / "survivors.csv"
 REPORT = ROOT / "build" / "mutants.csv"
 SIZES = (
     "tests/test_sizing.py",
+    "tests/test_producers.py",
     "tests/test_shapes.py",
     "tests/test_config.py",
     "tests/test_properties.py",

@@ -54,7 +54,8 @@ class Report:
     `config`: effective values by field (None: not known or not set); `unknown`: fields that were
     needed and not given; `sources`: field -> flag, log, default or option; `shapes`: the largest
     batch of every producer, in tokens and requests; `affected`: the verdict of every release with
-    an eager runner. Shown as a table in a notebook, as the text of `eagerbuf check` elsewhere.
+    an eager runner; `notes`: remarks on what was read, those in `unread` on words of a command
+    that were not. Shown as a table in a notebook, as the text of `eagerbuf check` elsewhere.
     """
 
     config: dict[str, Any]
@@ -67,6 +68,8 @@ class Report:
     shapes: tuple[Shape, ...]
     rules: dict[str, RuleReport]
     affected: str
+    notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -82,6 +85,7 @@ class Report:
             "findings": [asdict(finding) for finding in self.findings],
             "shapes": [{name: getattr(s, name) for name in shapes} for s in self.shapes],
             "rules": {name: rule.to_dict() for name, rule in self.rules.items()},
+            "notes": list(self.notes),
         }
 
     def to_frame(self) -> DataFrame:
@@ -144,6 +148,8 @@ def check(config_or_reading: EngineConfig | Reading, release: str | None = None)
         shapes=tuple(deployment.shapes()),
         rules=rules,
         affected=_affected(config_or_reading),
+        notes=getattr(config_or_reading, "notes", ()),
+        unread=getattr(config_or_reading, "unread", ()),
     )
 
 

@@ -96,7 +96,7 @@ def _check(options: argparse.Namespace) -> tuple[int, str]:
     seen = _observed(text, report)
     terminal = sys.stdout is not None and sys.stdout.isatty()
     colored = terminal and "NO_COLOR" not in os.environ
-    return status, render(report, reading, seen, explain=options.explain, colored=colored)
+    return status, render(report, seen, explain=options.explain, colored=colored)
 
 
 def _observed(text: str, report: Any) -> list[Any]:

@@ -12,7 +12,6 @@ from eagerbuf.findings import Finding
 
 if TYPE_CHECKING:
     from eagerbuf.observed import Observed
-    from eagerbuf.read import Reading
 
 WIDTH = 96
 COLORS = {"overflows": "31", "hangs": "31", "error": "31", "unknown": "33", "warning": "33"}
@@ -26,23 +25,24 @@ GIVE = {
 
 def render(
     report: Report,
-    reading: Reading | None = None,
     seen: Iterable[Observed] = (),
     *,
     explain: bool = False,
     colored: bool = False,
 ) -> str:
-    """The report for a terminal; `seen`: the largest batches of a log; `explain` adds sources.
-
-    `reading`: what the report was made from, for its notes.
-    """
-    parts = [_headline(report, colored), _affected(report), *_table(report), *_seen(report, seen)]
+    """The report for a terminal; `seen`: the largest batches of a log; `explain` adds sources."""
+    parts = [_headline(report, colored), *_notes(report.unread), _affected(report)]
+    parts += [*_table(report), *_seen(report, seen)]
     parts += [line for finding in report.findings for line in _finding(finding, colored)]
     parts += _open(report)
-    parts += [fill(f"note: {note}", WIDTH) for note in (reading.notes if reading else ())]
+    parts += _notes(note for note in report.notes if note not in report.unread)
     if explain:
         parts += _sources(report)
     return "\n".join(parts)
+
+
+def _notes(notes: Iterable[str]) -> Iterator[str]:
+    yield from (fill(f"note: {note}", WIDTH) for note in notes)
 
 
 def _paint(text: str, kind: str, colored: bool) -> str:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from eagerbuf import EngineConfig, check
 from eagerbuf.cli import main
 
 SCATTERED = (
@@ -163,3 +164,21 @@ def test_hostile_input_is_text(capsys, tmp_path, monkeypatch):
     for bad in ("$(touch owned)", "`touch owned`", "; touch owned", "$MODEL > owned"):
         run(capsys, "--command", f"{STATIC} {bad}")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_notes_on_unread_flags_stand_under_the_verdict_and_in_the_json(capsys):
+    command = f"{STATIC} --max-total-tokens 9000 --pp-szie 2"
+    _, printed = run(capsys, "--command", command, "--release", "0.5.14")
+    lines = printed.out.splitlines()
+    assert lines[0].startswith("FITS")
+    assert lines[1].startswith("note: --pp-szie: passed over")
+    assert lines[-1].startswith("note: max_total_tokens is a limit")
+    _, printed = run(capsys, "--command", command, "--release", "0.5.14", "--json")
+    unread, limit = json.loads(printed.out)["notes"]
+    assert "did you mean --pp-size?" in unread
+    assert limit.startswith("max_total_tokens is a limit")
+    assert printed.out.count("did you mean") == 1
+
+
+def test_a_report_of_settings_has_no_notes():
+    assert check(EngineConfig(4096, 64)).to_dict()["notes"] == []

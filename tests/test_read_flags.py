@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from eagerbuf.read import read_config
 from eagerbuf.read.flags import UNREAD, parse
 from eagerbuf.read.options import is_option, list_for, names_sizing, options, table, version
 from eagerbuf.releases import releases
@@ -168,3 +169,18 @@ def test_option_names() -> None:
     assert names_sizing("--model")
     assert not names_sizing("--port")
     assert not names_sizing("--")
+
+
+def test_an_unknown_flag_says_that_sglang_refuses_it_and_what_it_may_be_meant_for() -> None:
+    found = parse(["--pp-szie", "2", "--zzz", "--tp", "2"], "0.5.23")
+    assert found.notes == (
+        "--pp-szie: passed over, no flag of SGLang 0.5.23, which itself refuses to start with it; "
+        "did you mean --pp-size?",
+        "--zzz: passed over, no flag of SGLang 0.5.23, which itself refuses to start with it",
+    )
+
+
+@pytest.mark.parametrize("module", ["bench_offline_throughput", "bench_one_batch_server"])
+def test_programs_with_flags_of_their_own_are_not_said_to_refuse_them(module: str) -> None:
+    got = read_config(f"python -m sglang.{module} --num-prompts 10 --tp 2")
+    assert got.notes == ("--num-prompts: passed over, no flag of SGLang 0.5.23",)

@@ -138,7 +138,7 @@ def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
         written = _written_config(text, name)
         if written is None:
             notes.append(f"--config {shown(name)}: not in the text, so what it sets is not known")
-    found = flags.parse([*(written or ()), *argv], release, bench=item.bench)
+    found = flags.parse([*(written or ()), *argv], release, bench=item.bench, strict=item.strict)
     return Flags(found.values, (*found.notes, *notes), found.bench, partial=written is None)
 
 

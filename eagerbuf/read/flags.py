@@ -30,6 +30,8 @@ Bench = tuple[tuple[int, ...], tuple[int, ...]]
 MAX_WORDS = 4096
 MAX_DIGITS = 18
 MAX_BENCH = 2**40  # tokens or requests of a benchmark's batch
+MAX_NAME = 100  # characters of an unknown flag that are compared with the known ones
+CLOSE = 0.8  # of 1: how alike an unknown flag and the one it is taken to be meant for are
 SHORTEST_PREFIX = 6  # characters of an unknown flag that may be meant for a sizing one
 
 _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -60,13 +62,15 @@ class Flags:
     partial: bool = False
 
 
-def parse(argv: Sequence[str], release: str | None, *, bench: bool = False) -> Flags:
+def parse(
+    argv: Sequence[str], release: str | None, *, bench: bool = False, strict: bool = True
+) -> Flags:
     """What `argv` (the words after the program's name) sets in `release` (None: the newest known).
 
     As argparse there: unique prefixes, `--flag=value`, the last of repeated flags. Flags that do
-    not concern sizing are passed over, unknown ones remarked on. ValueError for an ambiguous
-    prefix (naming the candidates), a value of the wrong form, and a flag that concerns sizing but
-    that this release does not have.
+    not concern sizing are passed over, unknown ones remarked on (`strict`: SGLang refuses them).
+    ValueError for an ambiguous prefix (naming the candidates), a value of the wrong form, and a
+    flag that concerns sizing but that this release does not have.
     """
     if len(argv) > MAX_WORDS:
         raise ValueError(f"launch command: {len(argv)} words; give at most {MAX_WORDS}")
@@ -77,7 +81,7 @@ def parse(argv: Sequence[str], release: str | None, *, bench: bool = False) -> F
     for field, choices in CHOICES.items():
         if values.get(field, UNREAD) not in (*choices, UNREAD):
             raise ValueError(f"{_flag(field)} {shown(values[field])}: give {' or '.join(choices)}")
-    notes = [note for word in rest if (note := _remark(word, at))]
+    notes = [note for word in rest if (note := _remark(word, at, bench, strict))]
     notes += [
         f"{_flag(field)}: a variable stands there, so its value is not known"
         for field, value in values.items()
@@ -168,7 +172,7 @@ def _shapes(batches: Sequence[Any], lengths: Sequence[Any]) -> Bench | None:
     return tuple(batches), tuple(lengths)
 
 
-def _remark(word: str, at: Version) -> str | None:
+def _remark(word: str, at: Version, bench: bool, strict: bool) -> str | None:
     """What to say of a word that argparse could not place; ValueError if it concerns sizing."""
     name = word.partition("=")[0]
     if not name.startswith("-") or len(name) < 3 or re.search(r"\s", name):
@@ -183,4 +187,16 @@ def _remark(word: str, at: Version) -> str | None:
             raise ValueError(
                 f"{name}: SGLang {release_name(at)} has no such flag ({option.name} is {when})"
             )
-    return f"{shown(name)}: no flag of SGLang {release_name(at)}, passed over"
+    remark = f"{shown(name)}: passed over, no flag of SGLang {release_name(at)}"
+    if not strict:
+        return remark
+    close = _closest(name, [option.name for option in options(at, bench)])
+    guess = f"; did you mean {close}?" if close else ""
+    return f"{remark}, which itself refuses to start with it{guess}"
+
+
+def _closest(name: str, known: Sequence[str]) -> str | None:
+    """The known flag that an unknown one is probably meant for."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name[:MAX_NAME], known, 1, cutoff=CLOSE)), None)

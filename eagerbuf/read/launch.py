@@ -15,6 +15,7 @@ _SERVER = pattern(
     r"(?:launch_server|bench_one_batch_server|bench_offline_throughput)(?:\.py)?"
 )
 _BENCH = pattern(r"(?:\S*/)?(?:sglang[./])?(?:benchmark[./])?(?:bench_)?one_batch(?:\.py)?")
+_OWN_FLAGS = pattern(r"router|bench_one_batch_server|bench_offline_throughput")
 _IMAGE = pattern(r"sglang[\w./-]{0,80}:([\w.-]{1,80})")
 _TAG_RELEASE = pattern(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
 _PINNED = pattern(r"sglang(?:\[[\w,-]*\])?==(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
@@ -31,7 +32,8 @@ _COMMENT = pattern(r"[ \t]*#[ \t]*(?:export|SGLANG_)")
 class Launch:
     """One way the engine is started: the words after the program's name, and what is around it.
 
-    `env`: SGLANG_ variables; `release`: what an image's tag names; `named`: whether the program is.
+    `env`: SGLANG_ variables; `release`: what an image's tag names; `named`: whether the program is;
+    `strict`: whether it refuses every flag that the server and `bench_one_batch` do not have.
     """
 
     argv: tuple[str, ...]
@@ -39,6 +41,7 @@ class Launch:
     env: Mapping[str, str] = field(default_factory=dict)
     release: str | None = None
     named: bool = True
+    strict: bool = True
 
     @property
     def has_flags(self) -> bool:
@@ -69,7 +72,9 @@ def from_words(words: Sequence[str], *, ours: bool = False) -> Launch | None:
     place = program_end(words)
     if place is not None:
         rest = _without_model_type(words[place[0] :])
-        return Launch(tuple(rest), place[1], env, tag_release(words[: place[0]]))
+        strict = not _OWN_FLAGS.search(words[place[0] - 1])
+        release = tag_release(words[: place[0]])
+        return Launch(tuple(rest), place[1], env, release, strict=strict)
     first = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
     before = words[:first]
     if "-m" in before or any("router" in word for word in before):

@@ -63,6 +63,7 @@ def read_config(
         bench=flags.bench,
         release=named,
         notes=[*remarks, *log.notes, *flags.notes, *_remarks(settings, log)],
+        unread=() if decided else flags.notes,
         model=served_model(launches, text),
     )
 

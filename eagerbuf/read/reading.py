@@ -27,7 +27,8 @@ class Reading:
     "flag" (a config file and Kubernetes count as flags), "log", "default" or "option". `config`
     is None while a field that it needs is unknown. `bench`: batch sizes and input lengths of
     `bench_one_batch`; `env`: SGLANG_ variables; `release`: as asked for, else as an image's tag
-    names it; `notes`: remarks, one line each; `model`: its path or name as given.
+    names it; `notes`: remarks, one line each, those in `unread` on words of the command that were
+    not read; `model`: its path or name as given.
     """
 
     config: EngineConfig | None
@@ -39,6 +40,7 @@ class Reading:
     release: str | None = None
     notes: tuple[str, ...] = ()
     model: str | None = None
+    unread: tuple[str, ...] = ()
 
     @property
     def no_copy(self) -> bool:
@@ -71,6 +73,7 @@ def make_reading(
     bench: Bench | None,
     release: str | None,
     notes: Sequence[str],
+    unread: Sequence[str] = (),
     model: str | None = None,
 ) -> Reading:
     """A Reading of effective values; ValueError where they contradict each other."""
@@ -86,6 +89,7 @@ def make_reading(
         release=release,
         notes=tuple(dict.fromkeys(notes)),
         model=model,
+        unread=tuple(dict.fromkeys(unread)),
     )
 
 

@@ -103,7 +103,8 @@ def agreed_flags(
     `log_decides`: a log shows every field, so that it does not matter if they do.
     """
     parsed = [_flags_of(item, release, text) for item in launches] or [Flags({})]
-    first = parsed[0]
+    notes = tuple(note for one in parsed for note in one.notes)
+    first = replace(parsed[0], notes=notes, partial=any(one.partial for one in parsed))
     differing = {name for other in parsed[1:] for name in _differences(first, other)}
     if log_decides or not differing:
         return first
@@ -139,7 +140,8 @@ def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
         if written is None:
             notes.append(f"--config {shown(name)}: not in the text, so what it sets is not known")
     found = flags.parse([*(written or ()), *argv], release, bench=item.bench, strict=item.strict)
-    return Flags(found.values, (*found.notes, *notes), found.bench, partial=written is None)
+    partial = found.partial or written is None
+    return Flags(found.values, (*found.notes, *notes), found.bench, partial)
 
 
 def _written_config(text: str, name: str) -> list[str] | None:

@@ -24,6 +24,7 @@ from eagerbuf.read.options import (
     version,
 )
 from eagerbuf.read.text import pattern, shown
+from eagerbuf.read.variables import unread_note, without_unread
 
 Bench = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -53,7 +54,7 @@ UNREAD = Unread()
 class Flags:
     """What a command sets: field of `ServerArgs` -> value, remarks, and a benchmark's shapes.
 
-    `partial`: a config file that is not in the text may set more.
+    `partial`: a config file that is not in the text, or a variable, may set more.
     """
 
     values: Mapping[str, Any]
@@ -75,19 +76,22 @@ def parse(
     if len(argv) > MAX_WORDS:
         raise ValueError(f"launch command: {len(argv)} words; give at most {MAX_WORDS}")
     at = list_for(release)
-    found, rest = _parser(at, bench).parse_known_args(list(argv))
+    argv, unread = without_unread(argv, at, bench=bench)
+    found, rest = _parser(at, bench).parse_known_args(argv)
     values = vars(found)
     batches, lengths = values.pop("batch_size", (1,)), values.pop("input_len", (1024,))
     for field, choices in CHOICES.items():
         if values.get(field, UNREAD) not in (*choices, UNREAD):
             raise ValueError(f"{_flag(field)} {shown(values[field])}: give {' or '.join(choices)}")
-    notes = [note for word in rest if (note := _remark(word, at, bench, strict))]
+    notes = [*map(unread_note, unread)]
+    notes += [note for word in rest if (note := _remark(word, at, bench, strict))]
     notes += [
         f"{_flag(field)}: a variable stands there, so its value is not known"
         for field, value in values.items()
         if value is UNREAD
     ]
-    return Flags(values, tuple(dict.fromkeys(notes)), _shapes(batches, lengths) if bench else None)
+    run = _shapes(batches, lengths) if bench and not unread else None
+    return Flags(values, tuple(dict.fromkeys(notes)), run, partial=bool(unread))
 
 
 def _flag(field: str) -> str:

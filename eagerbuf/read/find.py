@@ -11,7 +11,8 @@ from eagerbuf.read import flags
 from eagerbuf.read.flags import UNREAD, Flags
 from eagerbuf.read.launch import Launch, exported, named_releases, tag_release
 from eagerbuf.read.options import names_sizing
-from eagerbuf.read.scripts import launches_in
+from eagerbuf.read.others import refuse_other_engine
+from eagerbuf.read.scripts import command_start, launches_in
 from eagerbuf.read.startup import Startup, engine_calls
 from eagerbuf.read.text import pattern, shown
 from eagerbuf.read.tokens import command_words
@@ -43,16 +44,26 @@ def find_launches(text: str, log: Startup) -> list[Launch]:
     found = [item for item in found if item.named] or found
     found = [item for item in found if item.has_flags] or ([] if log.found else found[:1])
     found = found or [_from_call(values) for values in engine_calls(text)]
+    if not log.found and not any(item.named for item in found):
+        _refuse_others(text)
     if found or log.found:
         return found
     for match in _BARE_FLAG.finditer(text):
         if names_sizing(match[1]):
+            refuse_other_engine(text[command_start(text, match.start()) : match.start()])
             words, _ = command_words(text, match.start(1))
             release = tag_release(text[: match.start()].split()[-100:])
             return [Launch(tuple(w.text for w in words), env=exported(text), release=release)]
     raise ValueError(
         "text: no SGLang launch command, config, Kubernetes list or start-up log in it; give one"
     )
+
+
+def _refuse_others(text: str) -> None:
+    """ValueError for a command of another engine in a text that does not speak of SGLang."""
+    searched = text[:MAX_SEARCHED]
+    if "sglang" not in searched.lower():
+        refuse_other_engine(searched)
 
 
 def looks_like_yaml(text: str) -> bool:

@@ -80,7 +80,7 @@ def _launches_at(text: str, match: re.Match[str], depth: int) -> tuple[list[Laun
     script = _enclosing_script(text, match.start())
     if script:
         opening, body, end = script
-        words = _texts(command_words(text, _command_start(text, opening))[0])
+        words = _texts(command_words(text, command_start(text, opening))[0])
         around = Launch((), env=dict(variables(words)), release=tag_release(words))
         return [within(inner, around) for inner in launches_in(body, depth + 1)], end
     if _LIST_ENDS.match(text, match.end()):
@@ -92,7 +92,7 @@ def _launches_at(text: str, match: re.Match[str], depth: int) -> tuple[list[Laun
 
 
 def _shell_launches(text: str, match: re.Match[str], depth: int) -> tuple[list[Launch], int]:
-    start, text = _inside_backquotes(text, _command_start(text, match.start()), match)
+    start, text = _inside_backquotes(text, command_start(text, match.start()), match)
     words, end = command_words(text, start)
     while end < match.start():  # other commands before it on the line: cd x && ...
         words, end = command_words(text, end + 1)
@@ -136,7 +136,7 @@ def _after_comment_sign(text: str, line: int, place: int) -> int:
     return sign.end() if sign else 0
 
 
-def _command_start(text: str, position: int) -> int:
+def command_start(text: str, position: int) -> int:
     """Where the line of the command begins, lines that a backslash joins to it included."""
     floor = max(0, position - LOOK_BACK)
     start = max(text.rfind("\n", floor, position) + 1, floor)

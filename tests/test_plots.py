@@ -100,7 +100,7 @@ def test_a_timeline_says_how_it_ended_and_where_ranks_wait():
     hang, done, crash = (
         plots.hang_timeline(EVENTS, how, 6.0) for how in ("hang", "completed", "crashed")
     )
-    assert "none of 2 ranks moves after 2.5 s" in hang.layout.title.text
+    assert "the last step of 2 ranks was at 2.5 s" in hang.layout.title.text
     assert "2 ranks went through every step in 2.5 s" in done.layout.title.text
     assert "Outcome crashed" in crash.layout.title.text
     assert [line.line.color for line in hang.data].count(ORANGE) == 2
@@ -136,11 +136,11 @@ def test_bytes_are_told_in_the_title():
 
 def test_one_deployment_to_scale():
     figure = one_report()
-    assert figure.layout.title.text == "1 of 4 batch shapes overflows the buffer of pr28386"
+    assert figure.layout.title.text == "1 of 4 copied batch shapes overflows the buffer of pr28386"
     assert list(figure.data[0].marker.color).count(ORANGE) == 1
     assert "<b>pr28386: 12,288 tokens</b>" in labels(figure)
     fits = one_report("0.5.14")
-    assert fits.layout.title.text == "All 4 batch shapes fit the buffer of pr28677"
+    assert fits.layout.title.text == "All 4 copied batch shapes fit the buffer of pr28677"
     assert ORANGE not in fits.data[0].marker.color
 
 

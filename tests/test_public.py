@@ -217,7 +217,7 @@ def test_a_report_is_text_in_a_terminal_and_a_table_in_a_notebook():
 
 
 def test_a_hang_report_is_text_in_a_terminal_and_a_table_in_a_notebook():
-    assert repr(HANG).startswith("hang after 1.0 s:")
+    assert repr(HANG).startswith("hang after 1.0 s, watching included: no rank")
     assert "rank 1: broadcast of the samples" in repr(HANG)
     assert "<th style='text-align:left'>blocked in</th>" in HANG._repr_html_()
 

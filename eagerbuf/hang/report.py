@@ -169,8 +169,14 @@ class HangReport:
             "events": list(self._event_rows()),
         }
 
+    @property
+    def _ended(self) -> str:
+        """The outcome and the length of the run; a hang is known once nothing moved for a while."""
+        watched = ", watching included" if self.outcome == "hang" else ""
+        return f"{self.outcome} after {self.seconds:.1f} s{watched}: {self.reason}"
+
     def __str__(self) -> str:
-        lines = [f"{self.outcome} after {self.seconds:.1f} s: {self.reason}", self.setting]
+        lines = [self._ended, self.setting]
         if self.failure:
             lines.append(f"profile: {self.failure}")
         for row in self._rank_rows():
@@ -184,7 +190,6 @@ class HangReport:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        title = f"{self.outcome} after {self.seconds:.1f} s: {self.reason}"
         header = ("rank", "last step", "seconds since", "blocked in")
         rows = [tuple("" if v is None else v for v in row.values()) for row in self._rank_rows()]
         notes = [self.setting, *([f"profile: {self.failure}"] if self.failure else [])]
@@ -193,7 +198,7 @@ class HangReport:
             f"<details><summary>rank {rank}</summary><pre>{escape(text)}</pre></details>"
             for rank, text in self.stacks.items()
         )
-        return html_table(title, rows, header) + said + stacks
+        return html_table(self._ended, rows, header) + said + stacks
 
 
 def _frame(rows: Any, **dtypes: str) -> DataFrame:

@@ -112,16 +112,17 @@ def _page_name(run: Executed) -> str:
 
 
 def _nav(runs: list[Executed], shown: Executed | None) -> str:
-    links = [_link("index.html", "eagerbuf", shown is None)]
+    links = [_link("index.html", "eagerbuf", "all notebooks", shown is None)]
     for run in runs:
         number, _, words = run.path.stem.partition("_")
         text = f'{number}<span class="name"> {escape(words.replace("_", " "))}</span>'
-        links.append(_link(_page_name(run), text, run is shown))
+        links.append(_link(_page_name(run), text, run.question, run is shown))
     return " ".join(links)
 
 
-def _link(href: str, text: str, here: bool) -> str:
-    return f'<a href="{href}"{" aria-current=page" if here else ""}>{text}</a>'
+def _link(href: str, text: str, title: str, here: bool) -> str:
+    current = " aria-current=page" if here else ""
+    return f'<a href="{href}" title="{escape(title)}"{current}>{text}</a>'
 
 
 def _neighbours(run: Executed, runs: list[Executed]) -> str:

@@ -58,8 +58,8 @@ def _verdict(over: list[bool], asked: str | None) -> str:
         return "This release makes no static eager buffers"
     if any(over):
         verb = "overflows" if sum(over) == 1 else "overflow"
-        return f"{sum(over)} of {len(over)} batch shapes {verb} the buffer of {asked}"
-    return f"All {len(over)} batch shapes fit the buffer of {asked}"
+        return f"{sum(over)} of {len(over)} copied batch shapes {verb} the buffer of {asked}"
+    return f"All {len(over)} copied batch shapes fit the buffer of {asked}"
 
 
 def _edge(values: list[int]) -> int:

@@ -34,11 +34,17 @@ def probes(frame: DataFrame, ceilings: dict[str, int]) -> go.Figure:
     )
     for name, value in ceilings.items():
         label = f"{name}: {value:,} tokens"
-        ceiling(fig, value, label, RULE_COLORS.get(name, COLORS["neutral"]), "top right")
+        place = "bottom right" if _close_below(value, ceilings) else "top right"
+        ceiling(fig, value, label, RULE_COLORS.get(name, COLORS["neutral"]), place)
     for fits, verb in ((False, "overflow"), (True, "fit")):
         _count(fig, frame[(frame.num_tokens <= capacity) == fits], verb)
     fig.update_yaxes(tickformat=",")
     return fig
+
+
+def _close_below(value: int, ceilings: dict[str, int]) -> bool:
+    """Whether the next ceiling leaves no room for a label over this one."""
+    return any(0 < other - value < max(ceilings.values()) / 10 for other in ceilings.values())
 
 
 def _count(fig: go.Figure, part: DataFrame, verb: str) -> None:
@@ -80,7 +86,7 @@ def _ended(events: DataFrame, outcome: str) -> str:
     """The outcome as a title, with the second after which nothing moved."""
     last, ranks = float(events.seconds.max()), events["rank"].nunique()
     if outcome == "hang":
-        return f"Hang: none of {ranks} ranks moves after {last:.1f} s, each waits for another"
+        return f"Hang: the last step of {ranks} ranks was at {last:.1f} s, each waits for another"
     if outcome == "completed":
         return f"Completed: {ranks} ranks went through every step in {last:.1f} s"
     return f"Outcome {outcome}: the last step of {ranks} ranks was at {last:.1f} s"

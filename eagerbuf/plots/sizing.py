@@ -48,10 +48,10 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
         "Buffers before #28677 are outgrown; every later ceiling holds every batch",
         "tokens in the batch",
         y_title,
-        height=560,
+        height=575,
         showlegend=True,
-        legend={"orientation": "h", "y": -0.18, "yanchor": "top", "x": 0},
-        margin={"l": 80, "r": 30, "t": 150, "b": 95},
+        legend={"orientation": "h", "y": -0.24, "yanchor": "top", "x": 0},
+        margin={"l": 80, "r": 30, "t": 150, "b": 110},
         yaxis={**AXIS, "type": "log", "dtick": 1, "title": {"text": y_title}},
     )
     fig.update_layout(title={"y": 0.97, "yanchor": "top"})

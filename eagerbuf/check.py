@@ -136,6 +136,7 @@ def check(config_or_reading: EngineConfig | Reading, release: str | None = None)
     deployment = describe(config_or_reading, find_release(named))
     rules = {name: _hold(deployment, rule) for name, rule in RULES.items()}
     asked = deployment.release
+    start_up = _cases(deployment, RULES["tight"], logged=True)
     top = rules[asked.sizing_rule] if asked.sizing_rule else None
     return Report(
         config=_effective(deployment),
@@ -143,39 +144,43 @@ def check(config_or_reading: EngineConfig | Reading, release: str | None = None)
         sources=dict(deployment.sources),
         release=asked.release,
         rule=asked.sizing_rule,
-        verdict=top.verdict if top else NOT_APPLICABLE,
-        findings=top.findings if top else (_no_runner(asked), *_start_up(deployment)),
+        verdict=top.verdict if top else _without_runner(start_up),
+        findings=top.findings if top else (_no_runner(asked), *_start_up(start_up)),
         shapes=tuple(deployment.shapes()),
         rules=rules,
-        affected=_affected(config_or_reading),
+        affected=_affected(config_or_reading, asked),
         notes=getattr(config_or_reading, "notes", ()),
         unread=getattr(config_or_reading, "unread", ()),
     )
 
 
 def _hold(deployment: Deployment, rule: Rule) -> RuleReport:
-    cases = _cases(deployment, rule)
+    cases = _cases(deployment, rule, logged=rule.name == deployment.release.sizing_rule)
     findings = common([list(find(case)) for case in cases])
     return RuleReport(
         rule.name, deployment.bound(rule), _verdict(deployment, cases), tuple(findings)
     )
 
 
-def _cases(deployment: Deployment, rule: Rule) -> list[Case]:
-    known = (deployment.copies, deployment.bench, deployment.model, deployment.dispatch_tokens)
-    return [Case(config, deployment.release, rule, *known) for config in deployment.completions]
+def _cases(deployment: Deployment, rule: Rule, *, logged: bool) -> list[Case]:
+    """Every completion under a rule; `logged`: a log's failure happened under that very rule."""
+    told = (deployment.copies, deployment.bench, deployment.model, deployment.dispatch_tokens)
+    known = (deployment.release, rule, *told, deployment.profile if logged else None)
+    return [Case(config, *known) for config in deployment.completions]
 
 
 def _verdict(deployment: Deployment, cases: list[Case]) -> str:
-    """The verdict that every completion shares, else unknown."""
+    """The verdict that every completion shares, else unknown, unless a log shows the hang."""
     verdicts = {_judge(case) for case in cases}
-    return verdicts.pop() if len(verdicts) == 1 and not deployment.too_open else UNKNOWN
+    if len(verdicts) == 1 and not deployment.too_open:
+        return verdicts.pop()
+    return HANGS if all(case.shown_to_hang for case in cases) else UNKNOWN
 
 
 def _judge(case: Case) -> str:
     if case.overflows():
         return OVERFLOWS
-    if case.profile_certain_to_fail() and not case.broadcast:
+    if case.shown_to_hang or (case.profile_certain_to_fail() and not case.broadcast):
         return HANGS
     return FITS if case.fits() else UNKNOWN
 
@@ -197,9 +202,12 @@ def _needed(deployment: Deployment, top: RuleReport | None) -> tuple[str, ...]:
     return tuple(name for name in FIELDS if name in needed)
 
 
-def _start_up(deployment: Deployment) -> list[Finding]:
+def _without_runner(cases: list[Case]) -> str:
+    return HANGS if all(case.shown_to_hang for case in cases) else NOT_APPLICABLE
+
+
+def _start_up(cases: list[Case]) -> list[Finding]:
     """The profile's findings for a release without static buffers: it can hang all the same."""
-    cases = _cases(deployment, RULES["tight"])
     return common([list(profile(case)) for case in cases])
 
 
@@ -213,8 +221,11 @@ def _no_runner(release: Release) -> Finding:
     )
 
 
-def _affected(source: EngineConfig | Reading) -> str:
-    """The verdict of every release with an eager runner, equal neighbours put together."""
+def _affected(source: EngineConfig | Reading, asked: Release) -> str:
+    """The verdict of every release with an eager runner, equal neighbours put together.
+
+    What a log shows happened in the release that was asked for, and in no other.
+    """
     known: dict[tuple[Any, ...], str] = {}
     runs: list[tuple[str, str, str]] = []
     for release in releases():
@@ -224,10 +235,12 @@ def _affected(source: EngineConfig | Reading) -> str:
             release.sizing_rule,
             release.profile_failure_broadcast,
             release.probe_clipped_to_context,
+            release == asked,
         )
         if traits not in known:
             deployment = describe(source, release)
-            known[traits] = _verdict(deployment, _cases(deployment, RULES[release.sizing_rule]))
+            cases = _cases(deployment, RULES[release.sizing_rule], logged=release == asked)
+            known[traits] = _verdict(deployment, cases)
         verdict = known[traits]
         if runs and runs[-1][2] == verdict:
             runs[-1] = (runs[-1][0], release.release, verdict)

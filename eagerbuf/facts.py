@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from math import isqrt, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, Columns, EngineConfig, given
 from eagerbuf.releases import Release
 from eagerbuf.shapes import Shape, worst_shapes
 from eagerbuf.sizing import BufferSize, Rule
+
+if TYPE_CHECKING:
+    from eagerbuf.read.profile import Profile
 
 NO_COPY = "SGLANG_EAGER_INPUT_NO_COPY"
 DISPATCH_TOKENS = "SGLANG_FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK"
@@ -33,6 +36,7 @@ CANDIDATES: Mapping[str, tuple[Any, ...]] = {
     "num_tokens_per_bs": (1, 2, 8, 840),
     **dict.fromkeys(FLAGS, (False, True)),
 }
+PROFILES = {"pp_size": 2, "enable_dynamic_chunking": True}  # where a log shows a profile
 TP_FACTORS = (1, 3, 8, 12)  # times the attention DP and CP ranks
 
 
@@ -69,6 +73,7 @@ class Deployment:
     copies: bool = True  # False under SGLANG_EAGER_INPUT_NO_COPY
     bench: tuple[tuple[int, int], ...] = ()
     model: str | None = None
+    profile: Profile | None = None  # that a log shows: it failed, or the log ends in it
     dispatch_tokens: int | None = None  # tokens of FlashInfer's all-to-all, where a variable says
 
     @cached_property
@@ -113,6 +118,8 @@ class Deployment:
     def _candidates(self, name: str) -> tuple[Any, ...]:
         if name == "tp_size":
             return TP_FACTORS
+        if self.profile is not None and name in PROFILES:
+            return (PROFILES[name],)
         if name in ("dp_size", "attn_cp_size") and "tp_size" not in self.open_fields:
             ranks = given(self.values["tp_size"]) or 1
             return _divisors(ranks)
@@ -199,7 +206,9 @@ def describe(source: Any, release: Release) -> Deployment:
     bench = bench_shapes(source.bench)
     copies, model = not source.no_copy, getattr(source, "model", None)
     tokens = _number(getattr(source, "env", {}).get(DISPATCH_TOKENS, ""))
-    return Deployment(values, unknown, source.sources, release, copies, bench, model, tokens)
+    profile = getattr(source, "profile", None)
+    known = (source.sources, release, copies, bench, model, profile, tokens)
+    return Deployment(values, unknown, *known)
 
 
 def _number(text: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from eagerbuf import producers
 from eagerbuf.config import EngineConfig
@@ -11,6 +12,9 @@ from eagerbuf.facts import Bound, capacity
 from eagerbuf.releases import Release, releases
 from eagerbuf.shapes import Shape, worst_shapes
 from eagerbuf.sizing import RULES, Rule
+
+if TYPE_CHECKING:
+    from eagerbuf.read.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Case:
     bench: tuple[tuple[int, int], ...] = ()
     model: str | None = None
     dispatch_tokens: int | None = None
+    profile: Profile | None = None
 
     @cached_property
     def bound(self) -> Bound:
@@ -84,6 +89,13 @@ class Case:
         overflowing = {shape.producer for shape in self.too_many_tokens()}
         no_chunk = bool(producers.profile_fails(self.config))
         return no_chunk or "profiler_probe" in overflowing
+
+    @property
+    def shown_to_hang(self) -> bool:
+        """Whether a log shows a failed profile that only PP rank 0 knows of."""
+        seen = self.profile
+        failed = seen is not None and seen.failure is not None and not seen.served
+        return failed and not self.broadcast and bool(self.config.pp_dynamic_chunking)
 
     def overflows(self) -> bool:
         """Whether a reachable batch is larger than a buffer, for certain."""

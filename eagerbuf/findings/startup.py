@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from eagerbuf import producers
 from eagerbuf.findings.batches import token_remedies
 from eagerbuf.findings.case import Case, Finding, first_broadcast
+from eagerbuf.findings.logged import ends_in, failed_in_log
 from eagerbuf.releases import releases
 
 _WHERE = 'start-up hangs at "Profiling prefill latency for dynamic chunking"'
@@ -19,7 +20,9 @@ def profile(case: Case) -> Iterator[Finding]:
     certain = case.profile_certain_to_fail()
     if certain:
         yield _fails(case)
-    if not case.broadcast:
+    if case.profile is not None:
+        yield failed_in_log(case, case.profile) if case.profile.failure else ends_in(case)
+    if not case.broadcast and (certain or case.profile is None) and not case.shown_to_hang:
         yield hang(certain=certain)
 
 

@@ -10,6 +10,7 @@ from eagerbuf.read.find import agreed_flags, find_launches, release_of
 from eagerbuf.read.flags import Flags
 from eagerbuf.read.launch import exported
 from eagerbuf.read.options import list_for
+from eagerbuf.read.profile import profile_in
 from eagerbuf.read.reading import Reading, make_reading
 from eagerbuf.read.resolve import CHUNK_OFF, effective
 from eagerbuf.read.served import served_model
@@ -65,6 +66,7 @@ def read_config(
         notes=[*remarks, *log.notes, *flags.notes, *_remarks(settings, log)],
         unread=() if decided else flags.notes,
         model=served_model(launches, text),
+        profile=profile_in(text),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from eagerbuf.config import DEFAULTS, FIELDS, OPTIONAL, EngineConfig
 from eagerbuf.read.flags import Bench
 from eagerbuf.read.needs import needed
+from eagerbuf.read.profile import Profile
 from eagerbuf.read.settings import Known
 
 NO_COPY = "SGLANG_EAGER_INPUT_NO_COPY"
@@ -28,7 +29,8 @@ class Reading:
     is None while a field that it needs is unknown. `bench`: batch sizes and input lengths of
     `bench_one_batch`; `env`: SGLANG_ variables; `release`: as asked for, else as an image's tag
     names it; `notes`: remarks, one line each, those in `unread` on words of the command that were
-    not read; `model`: its path or name as given.
+    not read; `model`: its path or name as given; `profile`: a latency profile
+    that a log shows to have failed, or to be where it ends.
     """
 
     config: EngineConfig | None
@@ -41,6 +43,7 @@ class Reading:
     notes: tuple[str, ...] = ()
     model: str | None = None
     unread: tuple[str, ...] = ()
+    profile: Profile | None = None
 
     @property
     def no_copy(self) -> bool:
@@ -75,6 +78,7 @@ def make_reading(
     notes: Sequence[str],
     unread: Sequence[str] = (),
     model: str | None = None,
+    profile: Profile | None = None,
 ) -> Reading:
     """A Reading of effective values; ValueError where they contradict each other."""
     unknown = tuple(name for name in FIELDS if known[name] is None and needed(name, known, release))
@@ -89,6 +93,7 @@ def make_reading(
         release=release,
         notes=tuple(dict.fromkeys(notes)),
         model=model,
+        profile=profile,
         unread=tuple(dict.fromkeys(unread)),
     )
 

@@ -1,0 +1,68 @@
+"""What a start-up log shows of the latency profile: that it failed, or that the log ends in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eagerbuf.read.text import breakable, pattern, record_from, shown
+
+MAX_MESSAGE = 2**12  # characters of the failure's record
+MAX_BROKEN = 2**18  # characters of a text in which words that a terminal broke are looked for
+MAX_REST = 2**10  # characters of a progress bar that a terminal broke
+
+_FAILS = "Failed to profile prefill latency: "
+_THEREFORE = "Dynamic chunking will be disabled"
+_READY = "Predictor ready ("
+_PROBES = "Profiling prefill latency for dynamic chunking"
+_BROKEN_FAILS = pattern(breakable(_FAILS))
+_BAR = pattern(r"(?:[\s\d%|/<:?,.=\[\]#\u2580-\u259f]|it|s)*")
+_COUNT = pattern(r"(\d+/\d+) \[")
+_SIZES = pattern(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A profile that a log shows: what it failed with, if it did, else where the log ends in it.
+
+    `served`: batches follow, so that start-up did not hang; `at`: "37/128" probes, or "".
+    """
+
+    failure: str | None = None
+    served: bool = False
+    at: str = ""
+
+    @property
+    def overflow(self) -> tuple[int, int] | None:
+        """Tokens of the probe and of the buffer that did not hold it, if that is what failed."""
+        sizes = _SIZES.search(self.failure or "")
+        held, sent = (int(sizes[1][:15]), int(sizes[2][:15])) if sizes else (0, 0)
+        return (sent, held) if sent > held > 0 else None
+
+
+def profile_in(text: str) -> Profile | None:
+    """The last profile in a log, if it failed or is not over."""
+    start = _last_failure(text)
+    if start is not None and text.rfind(_READY) < start:
+        message = record_from(text, start, MAX_MESSAGE)[0].partition(_THEREFORE)
+        whole = message[0] if message[1] else text[start:].partition("\n")[0][:MAX_MESSAGE]
+        served = max(text.rfind("Prefill batch"), text.rfind("Decode batch")) > start
+        return Profile(shown(whole.rstrip(". ")), served)
+    place = text.rfind(_PROBES)
+    if place < 0 or not _ends_in_bar(text, place + len(_PROBES)):
+        return None
+    counts = _COUNT.findall(text, place)
+    return Profile(at=counts[-1] if counts else "")
+
+
+def _last_failure(text: str) -> int | None:
+    """Where the words of the last failure begin."""
+    place = text.rfind(_FAILS)
+    if place >= 0:
+        return place + len(_FAILS)
+    broken = list(_BROKEN_FAILS.finditer(text)) if len(text) <= MAX_BROKEN else []
+    return broken[-1].end() if broken else None
+
+
+def _ends_in_bar(text: str, place: int) -> bool:
+    """Whether nothing but a progress bar follows."""
+    return len(text) - place <= MAX_REST and bool(_BAR.fullmatch(text, place))

@@ -54,8 +54,8 @@ class Report:
     `config`: effective values by field (None: not known or not set); `unknown`: fields that were
     needed and not given; `sources`: field -> flag, log, default or option; `shapes`: the largest
     batch of every producer, in tokens and requests; `affected`: the verdict of every release with
-    an eager runner; `notes`: remarks on what was read, those in `unread` on words of a command
-    that were not. Shown as a table in a notebook, as the text of `eagerbuf check` elsewhere.
+    an eager runner; `notes`: remarks on what was read, those in `unread` on words of a command that
+    were not; `assumed`: nobody named the release. A table in a notebook, elsewhere a text.
     """
 
     config: dict[str, Any]
@@ -70,6 +70,7 @@ class Report:
     affected: str
     notes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    assumed: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -151,6 +152,7 @@ def check(config_or_reading: EngineConfig | Reading, release: str | None = None)
         affected=_affected(config_or_reading, asked),
         notes=getattr(config_or_reading, "notes", ()),
         unread=getattr(config_or_reading, "unread", ()),
+        assumed=named is None,
     )
 
 

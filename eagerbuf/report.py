@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from eagerbuf.check import Report
 from eagerbuf.config import FIELDS
+from eagerbuf.facts import Bound
 from eagerbuf.findings import Finding
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def _paint(text: str, kind: str, colored: bool) -> str:
 def _headline(report: Report, colored: bool) -> str:
     verdict = _paint(report.verdict.upper(), report.verdict, colored)
     rule = f", sizing rule {report.rule}" if report.rule else ""
-    return f"{verdict}: SGLang {report.release}{rule}"
+    assumed = f" (release not given: {report.release} assumed)" if report.assumed else ""
+    return f"{verdict}: SGLang {report.release}{rule}{assumed}"
 
 
 def _affected(report: Report) -> str:
@@ -65,9 +67,7 @@ def _table(report: Report) -> Iterator[str]:
         return
     bound = report.rules[report.rule].bound
     yield ""
-    least = "at least " if bound.at_least else ""
-    requests = "unknown" if bound.max_bs is None else f"{bound.max_bs:,}"
-    yield f"buffer: {least}{bound.max_num_tokens:,} tokens, {requests} requests"
+    yield _buffer(bound, report.verdict)
     yield f"{'producer':<16} {'tokens':>11} {'requests':>9}  formula"
     for shape in report.shapes:
         if shape.producer == "benchmark" and shape.num_tokens is None:
@@ -76,6 +76,17 @@ def _table(report: Report) -> Iterator[str]:
         count = "?" if shape.bs is None else f"{shape.bs:,}"
         mark = "" if shape.copied else " (not copied)"
         yield f"{shape.producer:<16} {tokens:>11} {count:>9}  {shape.formula}{mark}"
+
+
+def _buffer(bound: Bound, verdict: str) -> str:
+    """The buffer's size; a lower bound of nothing is no size."""
+    least = "at least " if bound.at_least else ""
+    requests = "unknown" if bound.max_bs is None else f"{bound.max_bs:,}"
+    if bound.max_num_tokens or not bound.at_least:
+        return f"buffer: {least}{bound.max_num_tokens:,} tokens, {requests} requests"
+    requests = f", {requests} requests" if bound.max_bs else ""
+    fits = "; no completion of the unknown values overflows it" if verdict == "fits" else ""
+    return f"buffer: its size in tokens is not known{requests}{fits}"
 
 
 def _seen(report: Report, seen: Iterable[Observed]) -> Iterator[str]:

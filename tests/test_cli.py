@@ -182,3 +182,30 @@ def test_notes_on_unread_flags_stand_under_the_verdict_and_in_the_json(capsys):
 
 def test_a_report_of_settings_has_no_notes():
     assert check(EngineConfig(4096, 64)).to_dict()["notes"] == []
+
+
+def test_a_buffer_of_unknown_size_is_not_shown_as_one_of_none(capsys):
+    command = "sglang serve --model-path m --tp 8"
+    status, printed = run(capsys, "--command", command, "--release", "0.5.14")
+    assert status == 0
+    assert "at least 0" not in printed.out
+    expected = "its size in tokens is not known; no completion of the unknown values overflows it"
+    assert f"\nbuffer: {expected}\n" in printed.out
+    status, printed = run(capsys, "--command", command + " $ARGS", "--release", "0.5.14")
+    assert status == 3
+    assert "\nbuffer: its size in tokens is not known\n" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "assumed"),
+    [
+        (["--command", STATIC], True),
+        (["--command", STATIC, "--release", "0.5.23"], False),
+        (["--command", f"docker run lmsysorg/sglang:v0.5.23 {STATIC}"], False),
+    ],
+)
+def test_the_verdict_line_says_where_the_release_is_assumed(capsys, arguments, assumed):
+    _, printed = run(capsys, *arguments)
+    first = printed.out.splitlines()[0]
+    assert first.startswith("FITS: SGLang 0.5.23")
+    assert first.endswith("(release not given: 0.5.23 assumed)") is assumed

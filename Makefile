@@ -67,7 +67,7 @@ bench: $(STAMP)
 lab: $(STAMP)
 	@echo "lab: JupyterLab into $(VENV)"
 	@$(LOCKED) locks/lab.txt -q
-	@$(BIN)/jupyter lab notebooks
+	@$(BIN)/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) notebooks
 
 notebooks: $(STAMP)
 	@echo "notebooks: kaleido into $(VENV); it needs a Chromium (BROWSER_PATH names it)"

@@ -15,8 +15,21 @@ CASES = [
     json.loads(line)
     for line in (Path(__file__).parent / "data" / "cases.jsonl").read_text("utf-8").splitlines()
 ]
+EXPECTED = {"release", "verdict", "config", "unknown", "has", "lacks", "rules", "error", "mentions"}
+OF_A_RULE = {"verdict", "max_bs", "max_num_tokens", "has", "lacks"}
 CHECKED = [case for case in CASES if not case["expect"].get("error")]
 RULES = [(case, rule) for case in CHECKED for rule in case["expect"].get("rules", ())]
+
+
+def misspelt(case: dict[str, Any]) -> str:
+    """One line about keys that no test looks at, or nothing."""
+    rules = case["expect"].get("rules", {})
+    unknown = set(case["expect"]) - EXPECTED
+    unknown |= {key for expected in rules.values() for key in set(expected) - OF_A_RULE}
+    if not unknown:
+        return ""
+    names, known, of_a_rule = (", ".join(sorted(keys)) for keys in (unknown, EXPECTED, OF_A_RULE))
+    return f"case {case['id']}: expect has {names}; known are {known}, and of a rule {of_a_rule}"
 
 
 def report(case: dict[str, Any]) -> dict[str, Any]:
@@ -42,11 +55,21 @@ def held(expected: dict[str, Any], got: dict[str, Any]) -> None:
     assert not set(expected.get("lacks", ())) & codes(got["findings"])
 
 
+def test_every_expectation_is_one_that_is_looked_at() -> None:
+    assert not [line for case in CASES if (line := misspelt(case))]
+
+
+@pytest.mark.parametrize("expect", [{"hass": []}, {"rules": {"tight": {"max_bss": 1}}}])
+def test_a_misspelt_expectation_is_named(expect: dict[str, Any]) -> None:
+    line = misspelt({"id": "x", "expect": {"verdict": "fits", **expect}})
+    assert line.startswith(f"case x: expect has {'hass' if 'hass' in expect else 'max_bss'}; known")
+
+
 @pytest.mark.parametrize("case", CHECKED, ids=lambda case: case["id"])
 def test_the_verdict_of_the_release_that_was_asked_for(case: dict[str, Any]) -> None:
     got = report(case)
     asked = {"release": case["release"] or newest_release().release}
-    held({**case["expect"], **asked}, got)
+    held({**asked, **case["expect"]}, got)
     expected = case["expect"].get("config", {})
     assert {name: got["config"][name] for name in expected} == expected
     assert set(case["expect"].get("unknown", ())) <= set(got["unknown"])

@@ -52,3 +52,49 @@ def test_it_is_one_line_and_ends_with_2(capsys: pytest.CaptureFixture[str]) -> N
 )
 def test_sglang_beside_another_engine_is_read(text: str) -> None:
     assert read_config(text, release="0.5.14").values["tp_size"] == 4
+
+
+POD = """\
+kind: Pod
+spec:
+  containers:
+  - name: small
+    image: lmsysorg/sglang:v0.5.14
+    command: [python3, -m, sglang.launch_server]
+    args: [--model-path, m, --tp-size, '4']
+  - name: large
+    command: [sh, -c, "python -m sglang.launch_server --model-path m --tp-size 8"]
+"""
+SERVICES = """\
+services:
+  one:
+    image: lmsysorg/sglang
+    command: python3 -m sglang.launch_server --model-path m --tp-size 4
+  two:
+    image: lmsysorg/sglang
+    command: python3 -m sglang.launch_server --model-path m --tp-size 8
+"""
+SCRIPT = """\
+# two servers
+python -m sglang.launch_server --model-path m \\
+  --tp-size 4 &
+sglang serve --model-path m --tp-size 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (POD, " (small, large)"),
+        (SERVICES, " (one, two)"),
+        (SCRIPT, " (line 2, line 4)"),
+        (POD.replace("large", "small"), ""),
+        ("cd a; sglang serve --tp 4; sglang serve --tp 8", ""),
+    ],
+)
+def test_commands_that_differ_are_named(text: str, named: str) -> None:
+    with pytest.raises(ValueError, match="launch commands") as refusal:
+        read_config(text)
+    assert str(refusal.value) == (
+        f"text: 2 launch commands that differ in tp_size{named}; give one of them"
+    )

@@ -125,8 +125,18 @@ def agreed_flags(
         )
     raise ValueError(
         f"text: {len(parsed)} launch commands that differ in "
-        f"{shown(', '.join(sorted(differing)))}; give one of them"
+        f"{shown(', '.join(sorted(differing)))}{_named(launches, text)}; give one of them"
     )
+
+
+def _named(launches: Sequence[Launch], text: str) -> str:
+    """Their containers, or the lines they are in, where these tell them apart."""
+    names = [item.container for item in launches]
+    if not all(names) or len(set(names)) < len(names):
+        places = [item.place for item in launches if item.place is not None]
+        names = [f"line {text.count(chr(10), 0, place) + 1}" for place in places]
+    told = len(set(names)) == len(launches)
+    return f" ({shown(', '.join(names))})" if told else ""
 
 
 def _differences(one: Flags, other: Flags) -> Iterator[str]:

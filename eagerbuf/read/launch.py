@@ -33,7 +33,8 @@ class Launch:
     """One way the engine is started: the words after the program's name, and what is around it.
 
     `env`: SGLANG_ variables; `release`: what an image's tag names; `named`: whether the program is;
-    `strict`: whether it refuses every flag that the server and `bench_one_batch` do not have.
+    `strict`: whether it refuses every flag that the server and `bench_one_batch` do not have;
+    `place`: where in the text the program's name is; `container`: the name of its container.
     """
 
     argv: tuple[str, ...]
@@ -42,6 +43,8 @@ class Launch:
     release: str | None = None
     named: bool = True
     strict: bool = True
+    place: int | None = None
+    container: str = ""
 
     @property
     def has_flags(self) -> bool:
@@ -95,7 +98,8 @@ def _without_model_type(words: list[str]) -> list[str]:
 def within(inner: Launch, around: Launch) -> Launch:
     """The launch with what surrounds it: variables and an image."""
     env = {**around.env, **inner.env}
-    return replace(inner, env=env, release=inner.release or around.release)
+    release, container = inner.release or around.release, inner.container or around.container
+    return replace(inner, env=env, release=release, container=container)
 
 
 def tag_release(words: Iterable[str]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from eagerbuf.read.launch import (
     Launch,
@@ -44,6 +45,7 @@ _ITEM = pattern(
 def launches_in(text: str, depth: int = 0) -> list[Launch]:
     """Every launch in shell text or code, in order; a script in quotes is looked into.
 
+    `depth`: 0 for the whole text, 1 for a part of it, more for scripts inside scripts.
     Commented-out commands count only where there are no others (a "#" may be root's prompt).
     ValueError if there are over `MAX_LAUNCHES`.
     """
@@ -56,6 +58,7 @@ def launches_in(text: str, depth: int = 0) -> list[Launch]:
             continue
         looked += 1
         found, done = _launches_at(text, match, depth)
+        found = [replace(item, place=None if depth else place) for item in found]
         (commented if _commented(text, place) else live).extend(found)
         if len(live) > MAX_LAUNCHES:
             raise ValueError(f"text: over {MAX_LAUNCHES} launch commands; give one")

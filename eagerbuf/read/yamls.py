@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from eagerbuf.read.launch import Launch, from_words, program_end, tag_release, variables, within
@@ -88,7 +89,7 @@ def in_yaml(text: str) -> list[Launch]:
     found: list[Launch] = []
     try:
         for document in documents(text):
-            found += list(_walk(document, MAX_DEPTH)) or _config_file(document)
+            found += list(_walk(document, "", MAX_DEPTH)) or _config_file(document)
     except _Misread:
         found = []
     return found or in_list_items(text)
@@ -127,13 +128,16 @@ def _config_flag(key: str, value: Any) -> list[str]:
     return [f"--{key}", json.dumps(value) if isinstance(value, dict) else str(value)]
 
 
-def _walk(node: Any, depth: int) -> Iterator[Launch]:
-    """Launches anywhere below a node: containers, lists of words, scripts in strings."""
+def _walk(node: Any, name: str, depth: int) -> Iterator[Launch]:
+    """Launches anywhere below a node: containers, lists of words, scripts in strings.
+
+    `name`: the key that the node is the value of, as services have it.
+    """
     if isinstance(node, dict):
-        yield from _container(node)
+        yield from _container(node, name)
         for key, value in node.items():
             if key not in _COMMAND_KEYS or isinstance(value, dict):
-                yield from _walk_below(value, depth)
+                yield from _walk_below(value, str(key), depth)
     elif isinstance(node, list):
         words = [_word(item) for item in node if not isinstance(item, (dict, list))]
         if len(words) == len(node) and any(names_sizing(word.split(" ")[0]) for word in words):
@@ -141,18 +145,18 @@ def _walk(node: Any, depth: int) -> Iterator[Launch]:
             yield from _from_items(words, {}, "")
         else:
             for item in node:
-                yield from _walk_below(item, depth)
+                yield from _walk_below(item, "", depth)
 
 
-def _walk_below(node: Any, depth: int) -> Iterator[Launch]:
+def _walk_below(node: Any, name: str, depth: int) -> Iterator[Launch]:
     if depth > 0 and isinstance(node, (dict, list)):
-        yield from _walk(node, depth - 1)
+        yield from _walk(node, name, depth - 1)
     elif isinstance(node, str) and _HOLDS_PROGRAM.search(node):
         _refuse_folded([node])
-        yield from launches_in(node)
+        yield from launches_in(node, 1)
 
 
-def _container(node: Mapping[Any, Any]) -> list[Launch]:
+def _container(node: Mapping[Any, Any], name: str) -> list[Launch]:
     """The launch of a container (a mapping with command, args or entrypoint), if it is one."""
     items: list[str] = []
     for key in _COMMAND_KEYS:
@@ -163,7 +167,9 @@ def _container(node: Mapping[Any, Any]) -> list[Launch]:
             items += [value] if "\n" in value.strip() else _split(value)
     _refuse_folded(items)
     env = dict(variables(_environment(node.get("env") or node.get("environment") or [])))
-    return _from_items(items, env, str(node.get("image", "")))
+    named = str(node.get("name") or node.get("container_name") or name)
+    found = _from_items(items, env, str(node.get("image", "")))
+    return [replace(launch, container=named) for launch in found]
 
 
 def _from_items(
@@ -173,7 +179,7 @@ def _from_items(
     around = Launch((), False, env, tag_release([image]))
     for item in items:
         if _HOLDS_PROGRAM.search(item) and program_end([item]) is None:
-            return [within(found, around) for found in launches_in(item)]
+            return [within(found, around) for found in launches_in(item, 1)]
     words = [w for item in items for w in (_split(item) if _two_in_one(item) else [item])]
     other = "vllm" in image or "router" in image
     launch = None if other else from_words(words, ours=ours or "sglang" in image)

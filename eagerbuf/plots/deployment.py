@@ -75,11 +75,13 @@ def _ceiling(fig: go.Figure, rule: str, value: int, edge: int, row: float, *, bo
         return
     color, far = RULE_COLORS.get(rule, COLORS["neutral"]), value > edge
     x = min(value, edge)
+    left = x > edge / 2  # of its line is where its name stands
     text = f"{rule}: {value:,} tokens{' →' if far else ''}"
     fig.add_annotation(
         x=x,
         y=row,
-        xanchor="right" if x > edge / 2 else "left",
+        xanchor="right" if left else "left",
+        xshift=-5 if left else 5,
         showarrow=False,
         text=f"<b>{text}</b>" if bold else text,
         font={"color": ink(color)},

@@ -59,7 +59,7 @@ def latency_curve(model: ChunkSizePredictor, longest: int, points: int = 60) -> 
 
 
 def release_table() -> DataFrame:
-    """Every release: its sizing rule (None without an eager runner), and which faults it has.
+    """Every release: its sizing rule (NaN without an eager runner), and which faults it has.
 
     Columns: release, newest_file, sizing_rule, probe_overflows (the first fault), hangs_if_it_fails
     (the second), probe_clipped, extend_autotune.
@@ -78,7 +78,9 @@ def release_table() -> DataFrame:
         }
         for known in releases()
     ]
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    rule = frame.sizing_rule
+    return frame.assign(sizing_rule=rule.where(rule.notna(), float("nan")))  # None in pandas 2
 
 
 def _predict(

@@ -91,6 +91,7 @@ def _store(place: Place, timeout: timedelta, listen: int | None) -> dict[str, An
         is_master=place.rank == 0,
         timeout=timeout,
         master_listen_fd=listen,
+        use_libuv=False,  # which took no listening socket up to torch 2.6
     )
     return {"store": store, "rank": place.rank, "world_size": place.ranks}
 

@@ -138,3 +138,11 @@ def test_a_failure_that_a_terminal_broke(cut: int) -> None:
     broken = "\n".join(line[i : i + cut] for i in range(0, len(line), cut))
     assert profile_in(broken) == Profile(SIZES)
     assert profile_in(line[:140]) == Profile(line[:140].split("latency: ")[1])
+
+
+def test_the_line_of_the_failure_alone_is_enough_for_the_hang() -> None:
+    report = judged(failed(SIZES), "0.5.14")
+    assert report.verdict == "hangs"
+    assert message(report, "profile-hang", "error")
+    assert judged(failed(SIZES), "0.5.20").verdict == "unknown"
+    assert judged(START, "0.5.14").verdict == "unknown"

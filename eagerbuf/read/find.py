@@ -35,10 +35,11 @@ _HEREDOC = pattern(
 )
 
 
-def find_launches(text: str, log: Startup) -> list[Launch]:
+def find_launches(text: str, log: Startup, *, alone: bool = False) -> list[Launch]:
     """The launches in a text: YAML where it looks like it, else shell or code, else bare flags.
 
-    With a start-up log in the text there may be none; without one, ValueError if there is none.
+    With a start-up log in the text there may be none; without one, ValueError if there is none,
+    unless what else it shows tells enough `alone`.
     """
     found = (_in_yaml(text, log) if looks_like_yaml(text) else []) or launches_in(text)
     found = [item for item in found if item.named] or found
@@ -54,6 +55,8 @@ def find_launches(text: str, log: Startup) -> list[Launch]:
             words, _ = command_words(text, match.start(1))
             release = tag_release(text[: match.start()].split()[-100:])
             return [Launch(tuple(w.text for w in words), env=exported(text), release=release)]
+    if alone:
+        return []
     raise ValueError(
         "text: no SGLang launch command, config, Kubernetes list or start-up log in it; give one"
     )

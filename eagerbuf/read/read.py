@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from eagerbuf.config import FIELDS, check_value
@@ -47,10 +48,13 @@ def read_config(
     options = {name: _option(name, v) for name, v in overrides.items() if v is not None}
     memory = _memory(gpu_mem_gib)
     log = startup(text)
-    launches = find_launches(text, log)
+    profile = profile_in(text)
+    launches = find_launches(text, log, alone=profile is not None)
     named, remarks = release_of(release, launches, text)
     decided = log.dump is not None and log.dump.complete
     flags = agreed_flags(launches, named, text, log_decides=decided)
+    if not launches and not log.found:
+        flags = replace(flags, partial=True)
     settings = Settings(*_settings(flags, log), list_for(named), memory)
     known = effective(settings, {**_log_values(log, text), **options})
     if log.dump is None and not launches:
@@ -66,7 +70,7 @@ def read_config(
         notes=[*remarks, *log.notes, *flags.notes, *_remarks(settings, log)],
         unread=() if decided else flags.notes,
         model=served_model(launches, text),
-        profile=profile_in(text),
+        profile=profile,
     )
 
 

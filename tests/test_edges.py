@@ -116,3 +116,25 @@ def test_a_page_cannot_be_rewritten():
 
     with pytest.raises(FrozenInstanceError):
         _Page(1).page_size = 2
+
+
+def test_eight_samples_after_the_first_are_enough():
+    lengths = [2000, *range(100, 900, 100)]
+    latencies = [MODEL.latency_ms(length) for length in lengths]
+    fitted = ChunkSizePredictor().fit(lengths, latencies)
+    assert (fitted.a, fitted.b, fitted.c) == pytest.approx((1e-4, 0.1, 7.0))
+    with pytest.raises(ValueError, match="7 samples after the first"):
+        ChunkSizePredictor().fit(lengths[:-1], latencies[:-1])
+
+
+def test_a_latency_that_does_not_grow_with_the_square_is_refused():
+    lengths = [2000, *range(100, 1000, 100)]
+    for latencies in ([5.0 - 1e-6 * n * n for n in lengths], [0.0] * len(lengths)):
+        with pytest.raises(ValueError, match="a > 0"):
+            ChunkSizePredictor().fit(lengths, latencies)
+
+
+@pytest.mark.parametrize("value", [1.5, "2048", None])
+def test_a_profile_of_no_whole_number_is_refused(value):
+    with pytest.raises(ValueError, match="positive number of tokens"):
+        probe_lengths(value)

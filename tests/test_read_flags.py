@@ -184,3 +184,9 @@ def test_an_unknown_flag_says_that_sglang_refuses_it_and_what_it_may_be_meant_fo
 def test_programs_with_flags_of_their_own_are_not_said_to_refuse_them(module: str) -> None:
     got = read_config(f"python -m sglang.{module} --num-prompts 10 --tp 2")
     assert got.notes == ("--num-prompts: passed over, no flag of SGLang 0.5.23",)
+
+
+def test_only_the_first_unknown_flags_are_compared_with_the_known_ones() -> None:
+    found = parse([f"--pp-siz{i}" for i in range(4000)], "0.5.23")  # each comparison takes 10 ms
+    assert len(found.notes) == 4000
+    assert sum("did you mean --pp-size?" in note for note in found.notes) == 8

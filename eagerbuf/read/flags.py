@@ -31,6 +31,7 @@ Bench = tuple[tuple[int, ...], tuple[int, ...]]
 MAX_WORDS = 4096
 MAX_DIGITS = 18
 MAX_BENCH = 2**40  # tokens or requests of a benchmark's batch
+MAX_GUESSES = 8  # of what unknown flags are meant for; each compares with every known one
 MAX_NAME = 100  # characters of an unknown flag that are compared with the known ones
 CLOSE = 0.8  # of 1: how alike an unknown flag and the one it is taken to be meant for are
 SHORTEST_PREFIX = 6  # characters of an unknown flag that may be meant for a sizing one
@@ -84,7 +85,9 @@ def parse(
         if values.get(field, UNREAD) not in (*choices, UNREAD):
             raise ValueError(f"{_flag(field)} {shown(values[field])}: give {' or '.join(choices)}")
     notes = [*map(unread_note, unread)]
-    notes += [note for word in rest if (note := _remark(word, at, bench, strict))]
+    for word in dict.fromkeys(rest):
+        note = _remark(word, at, bench, strict, guesses=len(notes) < MAX_GUESSES)
+        notes += [note] if note else []
     notes += [
         f"{_flag(field)}: a variable stands there, so its value is not known"
         for field, value in values.items()
@@ -176,7 +179,7 @@ def _shapes(batches: Sequence[Any], lengths: Sequence[Any]) -> Bench | None:
     return tuple(batches), tuple(lengths)
 
 
-def _remark(word: str, at: Version, bench: bool, strict: bool) -> str | None:
+def _remark(word: str, at: Version, bench: bool, strict: bool, *, guesses: bool) -> str | None:
     """What to say of a word that argparse could not place; ValueError if it concerns sizing."""
     name = word.partition("=")[0]
     if not name.startswith("-") or len(name) < 3 or re.search(r"\s", name):
@@ -194,7 +197,7 @@ def _remark(word: str, at: Version, bench: bool, strict: bool) -> str | None:
     remark = f"{shown(name)}: passed over, no flag of SGLang {release_name(at)}"
     if not strict:
         return remark
-    close = _closest(name, [option.name for option in options(at, bench)])
+    close = _closest(name, [option.name for option in options(at, bench)]) if guesses else None
     guess = f"; did you mean {close}?" if close else ""
     return f"{remark}, which itself refuses to start with it{guess}"
 

@@ -187,6 +187,6 @@ def test_programs_with_flags_of_their_own_are_not_said_to_refuse_them(module: st
 
 
 def test_only_the_first_unknown_flags_are_compared_with_the_known_ones() -> None:
-    found = parse([f"--pp-siz{i}" for i in range(4000)], "0.5.23")  # each comparison takes 10 ms
-    assert len(found.notes) == 4000
+    found = parse([f"--pp-siz{i}" for i in range(400)], "0.5.23")
+    assert len(found.notes) == 400
     assert sum("did you mean --pp-size?" in note for note in found.notes) == 8

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NO_COPY = "SGLANG_EAGER_INPUT_NO_COPY"
 DISPATCH_TOKENS = "SGLANG_FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK"
 MANY = 256  # completions; with more left open nothing is decided
-EVEN, ODD = 107_520, 1_075_201  # 2^10 * 105, which usual alignments divide; the same x 10, + 1
+EVEN, ODD = 537_600, 5_376_001  # 2^10 * 525, which usual alignments divide; the same x 10, + 1
 # values that stand for all others of an unknown field: the least, and large ones of both kinds
 CANDIDATES: Mapping[str, tuple[Any, ...]] = {
     "chunked_prefill_size": (1, 8193, EVEN, ODD),
@@ -37,7 +37,7 @@ CANDIDATES: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(FLAGS, (False, True)),
 }
 PROFILES = {"pp_size": 2, "enable_dynamic_chunking": True}  # where a log shows a profile
-TP_FACTORS = (1, 3, 8, 12)  # times the attention DP and CP ranks
+TP_FACTORS = (1, 3, 5, 8, 12)  # times the attention DP and CP ranks
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,13 @@ class Deployment:
             ranks = given(self.values["tp_size"]) or 1
             return _divisors(ranks)
         off = name == "chunked_prefill_size" and self.values["max_total_num_tokens"] is not None
-        return (*CANDIDATES[name], -1) if off else CANDIDATES[name]
+        return (*CANDIDATES[name], *self._aligned(name), *([-1] if off else []))
+
+    def _aligned(self, name: str) -> tuple[int, ...]:
+        """A count that the ranks divide, where they are so many that EVEN is none."""
+        twice = 2 * given(self.values["tp_size"])
+        counts = name in ("chunked_prefill_size", "max_running_requests")
+        return (EVEN + -EVEN % twice,) if counts and twice and EVEN % twice else ()
 
     def _complete(self, chosen: dict[str, Any]) -> Iterator[EngineConfig]:
         values = {**self.values, **chosen}

@@ -245,3 +245,22 @@ def test_the_capacity_that_deepep_v2_must_be_given_is_told_too():
     assert f"5632 of the 8192 tokens that {variable}" in wasted(text, "0.5.22").message
     assert wasted(f"{text} --max-prefill-tokens 5120", "0.5.22") is None
     assert "DEEPEP" not in getattr(wasted(text, "0.5.17"), "message", "")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("--attention-backend trtllm_mha", "from 0.5.21 max_prefill_tokens also sizes the TRT-LLM"),
+        ("--moe-runner-backend=flashinfer_cutlass", "from 0.5.23 max_prefill_tokens also sizes"),
+        ("--dsv4-attn-backend trtllm", "the DSV4 TRT-LLM attention's counters"),
+        ("--disaggregation-mode prefill", "its DCP pack buffers"),
+    ],
+)
+def test_a_command_that_turns_another_consumer_on_is_told(more, said):
+    found = [note for note in read_config(f"{V3} {more}", release="0.5.23").notes if said in note]
+    assert len(found) == 1
+    still = f"{V3} {more}".replace("--enable-dynamic-chunking", "")
+    assert not any("also sizes" in note for note in read_config(still, release="0.5.23").notes)
+    assert not any("also sizes" in note for note in read_config(V3, release="0.5.23").notes)
+    extend = read_config(f"SGLANG_FLASHINFER_AUTOTUNE_EXTEND=1 {V3}", release="0.5.23").notes
+    assert any("its dummy batch" in note for note in extend)

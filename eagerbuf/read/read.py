@@ -16,6 +16,7 @@ from eagerbuf.read.reading import Reading, make_reading
 from eagerbuf.read.resolve import CHUNK_OFF, effective
 from eagerbuf.read.served import served_model
 from eagerbuf.read.settings import Known, Settings, Value
+from eagerbuf.read.sized import also_sized
 from eagerbuf.read.startup import Startup, startup
 from eagerbuf.read.text import plain, shown
 
@@ -62,12 +63,14 @@ def read_config(
     env: dict[str, str] = {}
     for item in launches:
         env |= dict(item.env)
+    env = env or exported(text)
+    sized = also_sized(launches, env)
     return make_reading(
         known,
-        env=env or exported(text),
+        env=env,
         bench=flags.bench,
         release=named,
-        notes=[*remarks, *log.notes, *flags.notes, *_remarks(settings, log)],
+        notes=[*remarks, *log.notes, *flags.notes, *_remarks(settings, log), *sized],
         unread=() if decided else flags.notes,
         model=served_model(launches, text),
         profile=profile,

@@ -250,10 +250,16 @@ def test_the_capacity_that_deepep_v2_must_be_given_is_told_too():
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("--attention-backend trtllm_mha", "from 0.5.21 max_prefill_tokens also sizes the TRT-LLM"),
+        ("--attention-backend trtllm_mha", "from 0.5.21 max_prefill_tokens also sizes TRT-LLM MHA"),
         ("--moe-runner-backend=flashinfer_cutlass", "from 0.5.23 max_prefill_tokens also sizes"),
-        ("--dsv4-attn-backend trtllm", "the DSV4 TRT-LLM attention's counters"),
-        ("--disaggregation-mode prefill", "its DCP pack buffers"),
+        (
+            "--dsv4-attn-backend trtllm",
+            "from 0.5.20 max_prefill_tokens also sizes DSV4 TRT-LLM attention",
+        ),
+        (
+            "--disaggregation-mode prefill",
+            "from 0.5.19 max_prefill_tokens also sizes DCP pack buffers",
+        ),
     ],
 )
 def test_a_command_that_turns_another_consumer_on_is_told(more, said):
@@ -263,4 +269,4 @@ def test_a_command_that_turns_another_consumer_on_is_told(more, said):
     assert not any("also sizes" in note for note in read_config(still, release="0.5.23").notes)
     assert not any("also sizes" in note for note in read_config(V3, release="0.5.23").notes)
     extend = read_config(f"SGLANG_FLASHINFER_AUTOTUNE_EXTEND=1 {V3}", release="0.5.23").notes
-    assert any("its dummy batch" in note for note in extend)
+    assert any("also sizes extend autotune" in note for note in extend)

@@ -23,7 +23,7 @@ def reachability(configs: Sequence[EngineConfig], seed: int = 0) -> DataFrame:
     """One row for each configuration and producer that it has.
 
     Columns: producer, config, ceiling and reached (tokens before padding), short, slack (what
-    rounding may leave), padded (whether the padded batch has exactly the padded ceiling) and
+    rounding may leave), exact (whether the padded batch has exactly the padded ceiling) and
     obstacle ("" where nothing but rounding keeps a batch below the ceiling).
     """
     import pandas as pd

@@ -15,7 +15,8 @@ class Consumer:
 
     `source`: the file under srt/ that reads it in the newest release; `active`: the settings under
     which it counts; `tight`: whether the tight number could take n's place, and what would change;
-    `executed`: what of the released code this project runs beside its own formula.
+    `executed`: what of the released code this project runs beside its own formula; `flags`: words
+    of a command, one of which turns it on, where `eagerbuf check` says so in a note.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Consumer:
     formula: str
     tight: str
     executed: str
+    flags: tuple[str, ...] = ()
 
 
 CONSUMERS = (
@@ -58,6 +60,7 @@ CONSUMERS = (
         "queues x dcp_size x ceil(n / dcp_size) x KV bytes a token; n in whole pages from 0.5.21",
         "yes: a longer transfer (a cached prefix) is sent row by row, as it is above n today",
         "dcp_pack_buffer_bytes",
+        ("--disaggregation-mode prefill",),
     ),
     Consumer(
         "DeepEP v2 start-up check",
@@ -78,6 +81,7 @@ CONSUMERS = (
         "one dummy forward of n tokens at start-up",
         "yes: the longest live batch is then tuned for",
         "nothing",
+        ("SGLANG_FLASHINFER_AUTOTUNE_EXTEND=1",),
     ),
     Consumer(
         "DSV4 TRT-LLM attention",
@@ -88,6 +92,7 @@ CONSUMERS = (
         "4 bytes x heads x max(max_prefill_tokens, n, decode tokens)",
         "yes, and max_prefill_tokens need not count with chunking on",
         "the row capacity",
+        ("--dsv4-attn-backend trtllm",),
     ),
     Consumer(
         "TRT-LLM MHA output",
@@ -98,6 +103,7 @@ CONSUMERS = (
         "max(n, decode tokens) x heads x head_dim bytes",
         "yes",
         "the row capacity",
+        ("--attention-backend trtllm_mha", "--prefill-attention-backend trtllm_mha"),
     ),
     Consumer(
         "FlashInfer all-to-all workspace",
@@ -118,6 +124,7 @@ CONSUMERS = (
         "a workspace for n tokens, tuned and kept; its bytes are FlashInfer's own",
         "yes: more tokens than n are refused, and no batch has more",
         "nothing",
+        ("--moe-runner-backend flashinfer_megamoe",),
     ),
     Consumer(
         "cutlass MoE tuning range",
@@ -128,5 +135,6 @@ CONSUMERS = (
         "min(n x attention DP ranks, 8192) tokens",
         "yes: the same but where the tight number leaves less than 8192",
         "the range",
+        ("--moe-runner-backend flashinfer_cutlass",),
     ),
 )

@@ -20,10 +20,10 @@ DRAWN = 1024  # running requests of the configurations of a table; they do not c
 
 
 def consumer_table() -> DataFrame:
-    """One row a consumer, oldest first: the fields of `Consumer`."""
+    """One row a consumer, oldest first: the fields of `Consumer`, its flags apart."""
     import pandas as pd
 
-    return pd.DataFrame([asdict(consumer) for consumer in CONSUMERS])
+    return pd.DataFrame([asdict(consumer) for consumer in CONSUMERS]).drop(columns="flags")
 
 
 def workspace_table(

@@ -3,7 +3,7 @@
 Source: SGLang 0.5.22 and 0.5.23, srt/layers/moe/token_dispatcher/flashinfer.py and
 `flashinfer_a2a_max_dispatch_tokens_per_rank` (srt/arg_groups/overrides.py); FlashInfer 0.7.1 and
 0.7.2, comm/trtllm_moe_alltoall.py. The table's size is computed in C++ (`calculateOffsets` of
-csrc/trtllm_moe_alltoall.cu), which was read and not run.
+csrc/trtllm_moe_alltoall.cu); `python -m tests.upstream.table` runs that function.
 """
 
 from __future__ import annotations

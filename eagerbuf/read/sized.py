@@ -7,32 +7,16 @@ from itertools import pairwise
 
 from eagerbuf.read.launch import Launch
 
-EXTEND_AUTOTUNE = "SGLANG_FLASHINFER_AUTOTUNE_EXTEND"
-# flag and value -> the consumer, and the release since when it reads the number
-USES = {
-    ("--disaggregation-mode", "prefill"): ("its DCP pack buffers", "0.5.19"),
-    ("--dsv4-attn-backend", "trtllm"): ("the DSV4 TRT-LLM attention's counters", "0.5.20"),
-    ("--attention-backend", "trtllm_mha"): ("the TRT-LLM MHA output", "0.5.21"),
-    ("--prefill-attention-backend", "trtllm_mha"): ("the TRT-LLM MHA output", "0.5.21"),
-    ("--moe-runner-backend", "flashinfer_megamoe"): ("MegaMoE's prefill profile", "0.5.22"),
-    ("--moe-runner-backend", "flashinfer_cutlass"): ("the cutlass MoE tuning range", "0.5.23"),
-}
-
 
 def also_sized(launches: Sequence[Launch], env: Mapping[str, str]) -> Iterator[str]:
     """A note for each such consumer, under dynamic chunking, where the number has a spare part."""
-    for launch in launches:
-        if "--enable-dynamic-chunking" not in launch.argv:
-            continue
-        words = {*pairwise(launch.argv), *(_split(word) for word in launch.argv)}
-        for flag, value in USES:
-            if (flag, value) in words:
-                what, since = USES[flag, value]
-                yield f"{flag} {value}: from {since} max_prefill_tokens also sizes {what}"
-        if env.get(EXTEND_AUTOTUNE, "").lower() in ("1", "true", "yes", "y"):
-            yield f"{EXTEND_AUTOTUNE}: from 0.5.19 max_prefill_tokens also sizes its dummy batch"
+    if not any("--enable-dynamic-chunking" in launch.argv for launch in launches):
+        return
+    from eagerbuf.consumers.known import CONSUMERS
 
-
-def _split(word: str) -> tuple[str, str]:
-    flag, _, value = word.partition("=")
-    return flag, value
+    written = {word.replace("=", " ", 1) for launch in launches for word in launch.argv}
+    written |= {f"{flag} {value}" for each in launches for flag, value in pairwise(each.argv)}
+    written |= {f"{name}={value}" for name, value in env.items()}
+    for consumer in CONSUMERS:
+        for words in written.intersection(consumer.flags):
+            yield f"{words}: from {consumer.since} max_prefill_tokens also sizes {consumer.name}"

@@ -2,9 +2,12 @@
 
 import gc
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
 
+NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 # a mutant is dead at the first example that fails: no smaller one is looked for
@@ -16,6 +19,19 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
 )
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Pages of the stored notebooks, which are not run for it."""
+    import nbformat
+
+    from eagerbuf.pages.execute import Executed, notebook_paths
+    from eagerbuf.pages.html import write_pages
+
+    folder, found = tmp_path_factory.mktemp("pages"), notebook_paths(NOTEBOOKS)
+    write_pages([Executed(p, nbformat.read(p, as_version=4), 0.0) for p in found], folder)
+    return folder
 
 
 def pytest_sessionfinish() -> None:

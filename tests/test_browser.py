@@ -8,11 +8,9 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
-import nbformat
 import pytest
 
-from eagerbuf.pages.execute import Executed, notebook_paths
-from eagerbuf.pages.html import write_pages
+from eagerbuf.pages.execute import notebook_paths
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -57,15 +55,6 @@ for (const token of document.querySelectorAll(".highlight span"))
     else seen.add(token.className); }"""
 MARKS = """(plot) => [...plot.querySelectorAll(
     ".trace path, .trace image, .hm image, .points path, .lines path, .bars path")].length"""
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """Pages of the stored notebooks, which are not run for it."""
-    folder = tmp_path_factory.mktemp("pages")
-    stored = [Executed(p, nbformat.read(p, as_version=4), 0.0) for p in notebook_paths(FOLDER)]
-    write_pages(stored, folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

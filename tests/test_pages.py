@@ -8,7 +8,6 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import nbformat
-import pytest
 
 from eagerbuf.pages.__main__ import main
 from eagerbuf.pages.execute import Executed, execute, notebook_paths
@@ -44,15 +43,6 @@ def notebook(*sources):
     cells = [nbformat.v4.new_markdown_cell("# Why?\n\n**Answer.** Because. More.")]
     cells += [nbformat.v4.new_code_cell(source) for source in sources]
     return nbformat.v4.new_notebook(cells=cells)
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """Pages of the stored notebooks, which are not run for it."""
-    folder = tmp_path_factory.mktemp("pages")
-    stored = [Executed(p, nbformat.read(p, as_version=4), 0.0) for p in notebook_paths(FOLDER)]
-    write_pages(stored, folder)
-    return folder
 
 
 def test_a_page_for_each_notebook_and_an_index(pages):

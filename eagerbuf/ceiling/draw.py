@@ -159,14 +159,18 @@ def _carrying(config: EngineConfig, state: State, done: int, rest: int, most: in
 def _predicted(config: EngineConfig, state: State, predictor: ChunkSizePredictor | None) -> State:
     if predictor is None:
         return state
-    chunk = predictor.predict(
-        state.history,
+    return state._replace(chunk=next_chunk(config, predictor, state.history))
+
+
+def next_chunk(config: EngineConfig, predictor: ChunkSizePredictor, history: int) -> int | None:
+    """Tokens of the chunk that the scheduler asks for after `history` tokens of a request."""
+    return predictor.predict(
+        history,
         config.chunk,
         page_size=config.page_size,
         context_len=config.context_len or 1 << 40,
         max_chunk_size=config.max_prefill_tokens,
     )
-    return state._replace(chunk=chunk)
 
 
 def draw_steps(rng: np.random.Generator, config: EngineConfig, count: int) -> Iterator[Step]:

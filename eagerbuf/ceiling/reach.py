@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from eagerbuf import producers
 from eagerbuf.ceiling.bound import PRODUCERS, Bounds
-from eagerbuf.ceiling.draw import longest
+from eagerbuf.ceiling.draw import longest, next_chunk
 from eagerbuf.ceiling.state import Admission, State, Step, admitted, label, prefill_batch
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import CONTEXT_MARGIN, ChunkSizePredictor
@@ -194,12 +194,6 @@ BUILDERS: dict[str, tuple[Build, ...]] = {
 def _dynamic(config: EngineConfig, predictor: ChunkSizePredictor) -> State:
     """A request with one page done and enough left, at its predicted chunk."""
     history = config.page_size
-    chunk = predictor.predict(
-        history,
-        config.chunk,
-        page_size=config.page_size,
-        context_len=config.context_len or 1 << 40,
-        max_chunk_size=config.max_prefill_tokens,
-    )
+    chunk = next_chunk(config, predictor, history)
     rest = max(1, longest(config) - history)
     return State(carried=rest, history=history, chunk=chunk)

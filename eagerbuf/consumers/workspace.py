@@ -13,7 +13,6 @@ from typing import Any
 from eagerbuf.columns import ceil_align, largest
 
 SINCE = "0.5.22"
-CAPACITY = "SGLANG_FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK"
 FLOOR = 4096  # tokens: the most running requests a rank takes by default
 MOST_RANKS = 64  # kMaxRanks of FlashInfer's kernels
 MOST_TOP_K = 22  # kMaxTopK: the table has so many entries a token, whatever the model chooses
@@ -22,7 +21,7 @@ INT32 = 4
 
 
 def workspace_tokens(prefill_tokens: Any, configured: int | None = None) -> Any:
-    """Tokens one rank may dispatch: as `configured` by the variable CAPACITY, else at least FLOOR.
+    """Tokens one rank may dispatch: as `configured` by SGLang's variable, else at least FLOOR.
 
     Start-up refuses a configured capacity below `prefill_tokens`.
     """

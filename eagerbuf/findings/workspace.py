@@ -13,9 +13,8 @@ from eagerbuf.sizing import max_prefill_buffer_tokens
 if TYPE_CHECKING:
     from eagerbuf.models import Model
 
-SINCE = "0.5.22"
-RULE = "pr28894"  # of those releases
-DEEPEP_SINCE = "0.5.19"
+RULE = "pr28894"  # of the releases that size it so
+DEEPEP_SINCE, DEEPEP_SCATTERS_SINCE = "0.5.19", "0.5.22"
 DEEPEP_TOKENS = "SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK"
 EXAMPLE = "DeepSeek-V3"  # whose bytes are told where the model is not known
 
@@ -32,8 +31,11 @@ class Workspace:
     @property
     def used(self) -> bool:
         """Whether there is one, and it is sized by the number."""
-        backend = self.case.config.moe_a2a_backend == "flashinfer"
-        return backend and self.case.rule.name == RULE and at_or_after(self.case.release, SINCE)
+        if self.case.config.moe_a2a_backend != "flashinfer" or self.case.rule.name != RULE:
+            return False
+        from eagerbuf.consumers.workspace import SINCE
+
+        return at_or_after(self.case.release, SINCE)
 
     @property
     def reserved(self) -> int:
@@ -90,7 +92,7 @@ def deepep_wasted(case: Case, enough: int) -> str:
     from eagerbuf.consumers.others import deepep_v2_tokens
 
     config = case.config
-    scattered = at_or_after(case.release, SINCE)
+    scattered = at_or_after(case.release, DEEPEP_SCATTERS_SINCE)
     ranks = config.tp_size // config.attn_dp_size if scattered else 1
     reserved = max_prefill_buffer_tokens(config)
     now, then = (int(deepep_v2_tokens(tokens, ranks)) for tokens in (reserved, enough))

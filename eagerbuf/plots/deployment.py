@@ -35,22 +35,26 @@ def shapes_of_one(shapes: DataFrame, rules: DataFrame, asked: str | None) -> go.
         height=135 + 50 * len(known) + 22 * (len(capacity) + 1),
         margin={"l": 140, "r": 40, "t": 60, "b": 65},
     )
-    fig.add_bar(
-        orientation="h",
-        x=[min(n, edge) for n in tokens],
-        y=known.producer.tolist(),
-        text=[f"{n:,}{' →' if n > edge else ''}" for n in tokens],
-        textposition="auto",
-        insidetextanchor="start",
-        customdata=tokens,
-        marker={"color": [COLORS["overflow" if flag else "fits"] for flag in over]},
-        hovertemplate="%{y}: %{customdata:,} tokens<extra></extra>",
-    )
+    fig.add_bar(y=known.producer.tolist(), **_bars(tokens, over, edge))
     for place, (rule, value) in enumerate(capacity.items()):
         _ceiling(fig, rule, value, edge, -0.75 - 0.42 * place, bold=rule == asked)
     fig.update_xaxes(range=[0, edge], tickformat=",")
     fig.update_yaxes(range=[len(known) - 0.5, -0.7 - 0.42 * len(capacity)], showgrid=False)
     return fig
+
+
+def _bars(tokens: list[int], over: list[bool], edge: int) -> dict[str, Any]:
+    """A bar a producer, ended at the edge."""
+    return {
+        "orientation": "h",
+        "x": [min(n, edge) for n in tokens],
+        "text": [f"{n:,}{' →' if n > edge else ''}" for n in tokens],
+        "textposition": "auto",
+        "insidetextanchor": "start",
+        "customdata": tokens,
+        "marker": {"color": [COLORS["overflow" if flag else "fits"] for flag in over]},
+        "hovertemplate": "%{y}: %{customdata:,} tokens<extra></extra>",
+    }
 
 
 def _verdict(over: list[bool], asked: str | None) -> str:
@@ -107,31 +111,29 @@ def what_if(frame: DataFrame) -> go.Figure:
         height=500,
         margin={"l": 80, "r": 30, "t": 70, "b": 140},
     )
-    fig.add_scatter(
-        name="buffer",
-        line={"color": COLORS["neutral"], "dash": "dash", "shape": "linear"},
-        **_line(first, "capacity"),
-    )
-    fig.add_scatter(
-        name="largest batch that is copied (orange: overflows or hangs)",
-        mode="markers",
-        marker={"size": 11, "color": _verdicts(first)},
-        **_line(first, "largest"),
-    )
+    _buffer_and_largest(fig, first)
+    slider = {"steps": _steps(parts), "currentvalue": {"prefix": "SGLang release: "}}
     fig.update_layout(
-        sliders=[
-            {
-                "steps": _steps(parts),
-                "currentvalue": {"prefix": "SGLang release: "},
-                "pad": {"t": 55},
-            }
-        ],
-        showlegend=True,
-        legend={"x": 0.01, "y": 0.99},
+        sliders=[{**slider, "pad": {"t": 55}}], showlegend=True, legend={"x": 0.01, "y": 0.99}
     )
     fig.update_yaxes(rangemode="tozero", tickformat=",")
     fig.update_xaxes(rangemode="tozero", tickformat=",")
     return fig
+
+
+def _buffer_and_largest(fig: go.Figure, part: DataFrame) -> None:
+    """What one release holds and gets, over the chunk."""
+    fig.add_scatter(
+        name="buffer",
+        line={"color": COLORS["neutral"], "dash": "dash", "shape": "linear"},
+        **_line(part, "capacity"),
+    )
+    fig.add_scatter(
+        name="largest batch that is copied (orange: overflows or hangs)",
+        mode="markers",
+        marker={"size": 11, "color": _verdicts(part)},
+        **_line(part, "largest"),
+    )
 
 
 def _told(frame: DataFrame) -> str:

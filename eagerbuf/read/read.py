@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from eagerbuf.config import FIELDS, check_value
 from eagerbuf.read.find import agreed_flags, find_launches, release_of
 from eagerbuf.read.flags import Flags
-from eagerbuf.read.launch import exported
+from eagerbuf.read.launch import Launch, exported
 from eagerbuf.read.options import list_for
 from eagerbuf.read.profile import profile_in
 from eagerbuf.read.reading import Reading, make_reading
@@ -60,10 +60,7 @@ def read_config(
     known = effective(settings, {**_log_values(log, text), **options})
     if log.dump is None and not launches:
         _forget_what_tags_contradict(known, log, text)
-    env: dict[str, str] = {}
-    for item in launches:
-        env |= dict(item.env)
-    env = env or exported(text)
+    env = _environment(launches) or exported(text)
     sized = also_sized(launches, env)
     return make_reading(
         known,
@@ -75,6 +72,11 @@ def read_config(
         model=served_model(launches, text),
         profile=profile,
     )
+
+
+def _environment(launches: Sequence[Launch]) -> dict[str, str]:
+    """The variables of all commands, the last one's value where they differ."""
+    return {name: value for launch in launches for name, value in launch.env.items()}
 
 
 def _option(name: str, value: Any) -> Value:

@@ -108,6 +108,7 @@ class _Reader:
         self.mended = 0
 
     def read(self) -> tuple[list[Word], int]:
+        """The words of the command, and where in the whole text it ends."""
         while self.pos < len(self.text):
             match = _TOKEN.match(self.text, self.pos)
             assert match is not None  # the last alternative takes any character

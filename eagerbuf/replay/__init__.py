@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
@@ -89,16 +89,21 @@ def replay(
         Engine(policy, requests_in.share(replica, replicas), rows, replica)
         for replica in range(replicas)
     ]
-    with tqdm(
-        total=len(requests_in.requests),
+    with _bar(len(requests_in.requests), progress) as bar:
+        for engine in engines:
+            engine.run(max_steps, bar.update)
+    return _with_counts(rows.frame(), requests_in, engines)
+
+
+def _bar(total: int, progress: bool) -> Any:
+    """A progress bar on stderr, if that is a terminal and it takes long."""
+    return tqdm(
+        total=total,
         unit=" requests",
         delay=BAR_DELAY_S,
         disable=None if progress else True,  # None: where stderr is no terminal
         file=sys.stderr,
-    ) as bar:
-        for engine in engines:
-            engine.run(max_steps, bar.update)
-    return _with_counts(rows.frame(), requests_in, engines)
+    )
 
 
 def _micro_batch_size(config: EngineConfig, requests: int | None) -> int:

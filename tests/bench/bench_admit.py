@@ -7,7 +7,7 @@ import pytest
 from eagerbuf import EngineConfig, admit, sample_requests
 from tests.bench.conftest import TRACE, Measure, Rival
 from tests.upstream import wheels
-from tests.upstream.admission import ADMISSION, Admission, Queue
+from tests.upstream.admission import ADMISSION, Admission, Queue, config_of
 from tests.upstream.stubs import Request
 
 WHEEL = wheels.sglang("0.5.14")
@@ -33,17 +33,6 @@ CASES = {
     "64 waiting, chunk 8192": chunked,
     "random, 1.2 admitted": lambda: ADMISSION.cases(WHEEL, 0, 2000)[0],
 } | {f"{n} waiting and admitted": lambda n=n: waiting(n) for n in WAITING}
-
-
-def config_of(queue: Queue) -> EngineConfig:
-    return EngineConfig(
-        chunked_prefill_size=queue.chunk,
-        max_running_requests=queue.max_running_requests,
-        max_prefill_tokens=queue.max_prefill_tokens,
-        max_total_num_tokens=queue.pool,
-        page_size=queue.page_size,
-        disable_radix_cache=queue.disable_radix_cache,
-    )
 
 
 def ours(queues: list[tuple[Queue, EngineConfig]]) -> list[list[int]]:

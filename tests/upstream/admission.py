@@ -159,8 +159,9 @@ def _cases(roomier: bool, salt: int, count: int) -> tuple[list[Queue], list[list
     return queues, [ours(queue) for queue in queues]
 
 
-def ours(queue: Queue) -> list[int]:
-    config = EngineConfig(
+def config_of(queue: Queue) -> EngineConfig:
+    """The deployment that a queue waits for."""
+    return EngineConfig(
         chunked_prefill_size=queue.chunk,
         max_running_requests=queue.max_running_requests,
         max_prefill_tokens=queue.max_prefill_tokens,
@@ -168,6 +169,10 @@ def ours(queue: Queue) -> list[int]:
         page_size=queue.page_size,
         disable_radix_cache=queue.disable_radix_cache,
     )
+
+
+def ours(queue: Queue) -> list[int]:
+    config = config_of(queue)
     taken: list[int] = admit(
         queue.prompts,
         config,

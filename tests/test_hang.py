@@ -262,7 +262,10 @@ def test_a_fit_that_fails_turns_dynamic_chunking_off_on_any_rank(monkeypatch, on
 
 def launcher(after_s: float, number: int) -> subprocess.Popen[str]:
     """A process that calls run_hang and gets a signal, `after_s` seconds after its ranks appear."""
-    script = "from eagerbuf import run_hang; run_hang(rule='tight', chunk=8192)"
+    script = (  # a shell starts what it puts in the background with SIGINT ignored
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from eagerbuf import run_hang; run_hang(rule='tight', chunk=8192)"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", script],
         stderr=subprocess.PIPE,

@@ -268,5 +268,5 @@ def test_a_command_that_turns_another_consumer_on_is_told(more, said):
     still = f"{V3} {more}".replace("--enable-dynamic-chunking", "")
     assert not any("also sizes" in note for note in read_config(still, release="0.5.23").notes)
     assert not any("also sizes" in note for note in read_config(V3, release="0.5.23").notes)
-    extend = read_config(f"SGLANG_FLASHINFER_AUTOTUNE_EXTEND=1 {V3}", release="0.5.23").notes
+    extend = read_config(f"SGLANG_FLASHINFER_AUTOTUNE_EXTEND=true {V3}", release="0.5.23").notes
     assert any("also sizes extend autotune" in note for note in extend)

@@ -18,6 +18,8 @@ DEFAULT_SMOOTH_FACTOR = 0.75
 
 _NONE_MEANS_OFF = ("chunked_prefill_size", "moe_dense_tp_size")
 
+ON = ("true", "1", "yes", "y")  # what SGLang takes for a variable that is on, in small letters
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -48,7 +50,7 @@ class Reading:
     @property
     def no_copy(self) -> bool:
         """Whether SGLANG_EAGER_INPUT_NO_COPY is on: batches are not copied into the buffers."""
-        return self.env.get(NO_COPY, "").lower() in ("true", "1", "yes", "y")
+        return self.env.get(NO_COPY, "").lower() in ON
 
     @property
     def smooth_factor(self) -> float:

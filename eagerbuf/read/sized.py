@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from eagerbuf.read.launch import Launch
+from eagerbuf.read.reading import ON
 
 
 def also_sized(launches: Sequence[Launch], env: Mapping[str, str]) -> Iterator[str]:
@@ -16,7 +17,7 @@ def also_sized(launches: Sequence[Launch], env: Mapping[str, str]) -> Iterator[s
 
     written = {word.replace("=", " ", 1) for launch in launches for word in launch.argv}
     written |= {f"{flag} {value}" for each in launches for flag, value in pairwise(each.argv)}
-    written |= {f"{name}={value}" for name, value in env.items()}
+    written |= {f"{name}=1" for name, value in env.items() if value.lower() in ON}
     for consumer in CONSUMERS:
-        for words in written.intersection(consumer.flags):
+        for words in filter(written.__contains__, consumer.flags):
             yield f"{words}: from {consumer.since} max_prefill_tokens also sizes {consumer.name}"

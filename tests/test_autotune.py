@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -272,6 +274,38 @@ def test_a_collective_with_a_wrong_result_is_no_success(monkeypatch: pytest.Monk
     batch = torch.ones(4, 2)
     with pytest.raises(ArithmeticError, match="all_gather_into_tensor of 4 tokens"):
         rank._run("all_gather_into_tensor", batch, batch[:2], 2)
+
+
+JOB = {"ranks": 1, "counts": [3], "backend": "gloo", "limit_s": 10.0}
+
+
+def test_a_collective_that_ends_the_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(*_: object) -> None:
+        os.write(2, b"[rank0]:[F1130 09:22:39.38 X.cpp:19] Check failed: 4 == 3 \n")
+        os.abort()
+
+    monkeypatch.setattr(rank, "_row", ends)
+    rows = rank.work(JOB, 0)
+    assert [row["collective"] for row in rows] == list(rank.COLLECTIVES)
+    for row in rows:
+        assert (row["done"], row["error"]) == (False, "Check failed: 4 == 3")
+        assert (row["num_tokens"], row["part_tokens"], row["device"]) == (3, 3, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (lambda *_: 1 / 0, "ZeroDivisionError"),
+        (lambda *_: os._exit(3), "it said nothing"),
+        (lambda *_: os.kill(os.getpid(), signal.SIGKILL), "it said nothing"),
+    ],
+)
+def test_any_other_end_of_its_process_is_a_failure(
+    end: Callable[..., object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank, "_row", end)
+    with pytest.raises(RuntimeError, match=message):
+        rank.work(JOB, 0)
 
 
 @pytest.mark.parametrize("name", cpu_tactics.TACTICS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eagerbuf import EngineConfig
+from eagerbuf.config import Columns, check_layout, given
 
 
 def config(**changes):
@@ -34,6 +35,7 @@ def test_zigzag_doubles_the_cp_alignment():
         ({}, False),
         ({"tp_size": 4, "dp_size": 2, "enable_dp_attention": True}, True),
         ({"moe_a2a_backend": "deepep"}, True),
+        ({"moe_a2a_backend": "pplx"}, True),
         ({"moe_dense_tp_size": 1}, True),
         ({"moe_dense_tp_size": 1, "disable_attn_tp_gather": True}, False),
         ({"moe_a2a_backend": "deepep", "disable_attn_tp_gather": True}, False),
@@ -68,12 +70,15 @@ def test_mlp_sync(changes, required):
         ({"chunked_prefill_size": True}, ["chunked_prefill_size=True"]),
         ({"enable_dp_attention": "yes"}, ["enable_dp_attention='yes'", "True or False"]),
         ({"moe_a2a_backend": None}, ["moe_a2a_backend=None"]),
+        ({"moe_a2a_backend": 8}, ["moe_a2a_backend=8"]),
+        ({"moe_a2a_backend": ""}, ["moe_a2a_backend=''"]),
         ({"tp_size": 8, "attn_cp_size": 3}, ["tp_size=8", "divisible", "3"]),
         (
             {"tp_size": 8, "dp_size": 3, "enable_dp_attention": True},
             ["tp_size=8", "dp_size 3", "attn_cp_size 1"],
         ),
-        ({"max_running_requests": 10**15}, ["max_running_requests", "at most"]),
+        ({"max_running_requests": 2**40 + 1}, ["max_running_requests", "at most 1099511627776"]),
+        ({"chunked_prefill_size": -(2**40) - 1}, ["chunked_prefill_size=-1099511627777"]),
     ],
 )
 def test_refused_by_name_value_and_rule(changes, words):
@@ -81,6 +86,47 @@ def test_refused_by_name_value_and_rule(changes, words):
         config(**changes)
     assert all(word in str(error.value) for word in words)
     assert "\n" not in str(error.value)
+
+
+def test_the_largest_number_is_taken():
+    widest = config(chunked_prefill_size=-(2**40), max_total_num_tokens=2**40)
+    assert (widest.chunk, widest.max_total_num_tokens) == (0, 1_099_511_627_776)
+
+
+def test_what_is_not_said_is_one_rank_with_everything_off():
+    least = config()
+    assert (least.max_prefill_tokens, least.page_size, least.num_tokens_per_bs) == (16384, 1, 1)
+    assert (least.tp_size, least.pp_size, least.dp_size, least.attn_cp_size) == (1, 1, 1, 1)
+    assert (least.max_total_num_tokens, least.context_len, least.moe_dense_tp_size) == (None,) * 3
+    assert least.moe_a2a_backend == "none"
+    off = """cp_zigzag enable_dp_attention enable_dynamic_chunking enable_mixed_chunk
+        disable_radix_cache disable_attn_tp_gather attn_tp_input_scattered admits_whole_prompts"""
+    assert [getattr(least, name) for name in off.split()] == [False] * 8
+    assert given(None) == 0
+
+
+def test_it_shows_what_was_set():
+    assert repr(config()) == "EngineConfig(chunked_prefill_size=8192, max_running_requests=64)"
+    above, below = {"tp_size": 4, "cp_zigzag": True}, {"max_prefill_tokens": 4096}
+    for changes in (above, below, {"moe_a2a_backend": "deepep"}, {"moe_dense_tp_size": 1}):
+        words = "".join(f", {name}={value!r}" for name, value in changes.items())
+        assert repr(config(**changes))[:-1].endswith(f"max_running_requests=64{words}")
+    assert repr(config(max_prefill_tokens=16384 * 1)) == repr(config())
+    assert repr(EngineConfig(None, 8)) == (
+        "EngineConfig(chunked_prefill_size=None, max_running_requests=8)"
+    )
+
+
+def test_a_column_that_does_not_divide_is_told_with_its_row():
+    known = {"enable_dp_attention": True, "attn_cp_size": 2}
+    with pytest.raises(
+        ValueError, match=r"tp_size=8: .* 6 = dp_size 3 .* attn_cp_size 2 \(row 1\)"
+    ):
+        check_layout(Columns(tp_size=8, dp_size=np.array([2, 3, 5]), **known))
+    with pytest.raises(
+        ValueError, match=r"tp_size=6: .* 4 = dp_size 2 .* attn_cp_size 2 \(row 2\)"
+    ):
+        check_layout(Columns(tp_size=np.array([4, 8, 6]), dp_size=2, **known))
 
 
 def test_replicas_are_fine_at_any_tp():

@@ -77,6 +77,29 @@ def test_a_refused_value_is_shown_as_it_was_given():
         size_many(frame.assign(max_running_requests=4, cp_zigzag="yes"), "tight")
 
 
+@pytest.mark.parametrize(
+    ("field", "values", "message"),
+    [
+        ("page_size", [1.5, 2.5], r"page_size=1.5 \(row 0\): give a whole number of at most 10995"),
+        ("page_size", [1.0, 2.5], r"page_size=2.5 \(row 1\): give a whole number"),
+        ("page_size", [1, 2**40 + 1], r"page_size=1099511627777 \(row 1\): give a whole number"),
+        ("chunked_prefill_size", [-(2**40) - 1, 1], r"=-1099511627777 \(row 0\): give a whole"),
+        ("page_size", [1, True], r"page_size=True \(row 1\): give a whole number, not a flag"),
+        ("cp_zigzag", [0, -1], r"cp_zigzag=-1 \(row 1\): give True or False"),
+        ("cp_zigzag", [2, 1], r"cp_zigzag=2 \(row 0\): give True or False"),
+        ("moe_a2a_backend", ["none", ["a"]], r"=\['a'\] \(row 1\): give a backend name"),
+        ("moe_a2a_backend", ["", "none"], r"='' \(row 0\): give a backend name"),
+        ("moe_a2a_backend", ["none", 3], r"=3 \(row 1\): give a backend name"),
+        ("max_running_requests", [4, None], r"\(row 1\): a value is required"),
+    ],
+)
+def test_what_is_refused_and_why(field, values, message):
+    frame = pd.DataFrame({"chunked_prefill_size": [8, 16], "max_running_requests": [4, 5]})
+    for given in (values, pd.Series(values, dtype=object)):
+        with pytest.raises(ValueError, match=message):
+            size_many(frame.assign(**{field: given}), "pr28677")
+
+
 def test_columns_of_defaults_change_nothing():
     frame = pd.DataFrame({"chunked_prefill_size": [8, 16], "max_running_requests": [4, 5]})
     given = {name: value for name, value in DEFAULTS.items() if value is not None}

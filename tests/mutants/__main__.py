@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from io import StringIO
 from os import environ
 
 from tests.mutants.mutate import ROOT, Mutant, mutants
@@ -111,13 +112,16 @@ def key(mutant: Mutant) -> tuple[str, str, str]:
 
 def report(tallies: dict[str, Tally]) -> int:
     """Print the share killed in each room and every survivor without a reason; 1 if any is."""
+    from eagerbuf.outputs import write_whole  # only now: the forks load a room of their own
+
     known = reasons()
     survivors = [mutant for one in tallies.values() for mutant in one.survivors]
     REPORT.parent.mkdir(exist_ok=True)
-    with REPORT.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterm="\n")
-        rows.writerow(("file", "was", "now", "reason"))
-        rows.writerows((*key(mutant), known.get(key(mutant), "")) for mutant in survivors)
+    text = StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("file", "was", "now", "reason"))
+    rows.writerows((*key(mutant), known.get(key(mutant), "")) for mutant in survivors)
+    write_whole(REPORT, text.getvalue())
     for room, one in tallies.items():
         print(f"{room:10} {one.tried:5} mutants, {one.killed:.1%} killed")
     unknown = [mutant for mutant in survivors if key(mutant) not in known]

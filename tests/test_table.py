@@ -6,6 +6,7 @@ import pytest
 
 from eagerbuf import size_many
 from eagerbuf.config import DEFAULTS
+from eagerbuf.table import _plain, config_columns
 
 KINDS = (  # required, optional, with a default, from 0, a flag, a text
     "max_running_requests",
@@ -84,6 +85,7 @@ def test_a_refused_value_is_shown_as_it_was_given():
         ("page_size", [1.0, 2.5], r"page_size=2.5 \(row 1\): give a whole number"),
         ("page_size", [1, 2**40 + 1], r"page_size=1099511627777 \(row 1\): give a whole number"),
         ("chunked_prefill_size", [-(2**40) - 1, 1], r"=-1099511627777 \(row 0\): give a whole"),
+        ("page_size", [1, "many"], r"page_size='many' \(row 1\): give a whole number"),
         ("page_size", [1, True], r"page_size=True \(row 1\): give a whole number, not a flag"),
         ("cp_zigzag", [0, -1], r"cp_zigzag=-1 \(row 1\): give True or False"),
         ("cp_zigzag", [2, 1], r"cp_zigzag=2 \(row 0\): give True or False"),
@@ -98,6 +100,43 @@ def test_what_is_refused_and_why(field, values, message):
     for given in (values, pd.Series(values, dtype=object)):
         with pytest.raises(ValueError, match=message):
             size_many(frame.assign(**{field: given}), "pr28677")
+
+
+def test_the_first_unknown_column_is_named():
+    frame = pd.DataFrame(
+        {"chunked_prefill_size": [8], "max_running_requests": [4], "tp": 1, "x": 2}
+    )
+    with pytest.raises(ValueError, match="column 'tp' is no field"):
+        size_many(frame, "tight")
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("page_size", [1, 2**40]),
+        ("page_size", [1.0, 64.0]),
+        ("context_len", [np.nan, 4096.0]),
+        ("page_size", [np.nan, 64.0]),
+        ("chunked_prefill_size", [-(2.0**40), np.nan]),
+        ("max_running_requests", [1.0, 2.0**40]),
+        ("cp_zigzag", [True, False]),
+    ],
+)
+def test_plain_columns_take_the_short_way(field, values):
+    short = _plain(pd.Series(values, name=field))
+    expected = [DEFAULTS.get(field) or 0 if value != value else value for value in values]
+    assert short.tolist() == expected
+    for other in (pd.Series(values, name=field, dtype=object), pd.Series([2**41], name=field)):
+        assert _plain(other) is None
+
+
+def test_a_number_that_is_not_given_is_zero():
+    frame = pd.DataFrame({"chunked_prefill_size": [None, 8], "max_running_requests": [4, 4]})
+    for chunks in ([None, 8], [np.nan, 8.0], pd.array([None, 8], "Int64")):
+        columns = config_columns(frame.assign(chunked_prefill_size=chunks))
+        assert columns.chunked_prefill_size.tolist() == [0, 8]
+        assert columns.context_len.tolist() == [0, 0]
+        assert columns.page_size.tolist() == [1, 1]
 
 
 def test_columns_of_defaults_change_nothing():

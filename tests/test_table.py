@@ -108,6 +108,11 @@ def test_the_first_unknown_column_is_named():
     )
     with pytest.raises(ValueError, match="column 'tp' is no field"):
         size_many(frame, "tight")
+    twice = pd.concat([frame[["max_running_requests", "chunked_prefill_size"]]] * 2, axis=1)
+    with pytest.raises(ValueError, match="column 'max_running_requests' is there twice"):
+        size_many(twice, "tight")
+    with pytest.raises(ValueError, match="column 'max_running_requests' is there twice"):
+        size_many(twice.iloc[:, [0, 1, 2]], "tight")
 
 
 @pytest.mark.parametrize(

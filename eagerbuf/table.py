@@ -71,8 +71,8 @@ def _texts(series: Series) -> Any:
 def _plain(series: Series) -> Any:
     """What `_numbers` would give for numpy numbers of which none is refused, else None."""
     name, values = str(series.name), series.to_numpy()
-    if name in FLAGS or values.dtype == bool:
-        return values if name in FLAGS and values.dtype == bool else None
+    if name in FLAGS:
+        return values if values.dtype == bool else None
     if values.dtype == "int64":
         return values if _allowed(values, name) else None
     return _whole(values, name) if values.dtype == "float64" else None

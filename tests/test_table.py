@@ -83,6 +83,8 @@ def test_a_refused_value_is_shown_as_it_was_given():
     [
         ("page_size", [1.5, 2.5], r"page_size=1.5 \(row 0\): give a whole number of at most 10995"),
         ("page_size", [1.0, 2.5], r"page_size=2.5 \(row 1\): give a whole number"),
+        ("page_size", [1.0, 2.0**41 + 0.5], r"page_size=219902325555.*5 \(row 1\): give a whole"),
+        ("chunked_prefill_size", [8, -1.5], r"chunked_prefill_size=-1.5 \(row 1\): give a whole"),
         ("page_size", [1, 2**40 + 1], r"page_size=1099511627777 \(row 1\): give a whole number"),
         ("chunked_prefill_size", [-(2**40) - 1, 1], r"=-1099511627777 \(row 0\): give a whole"),
         ("page_size", [1, "many"], r"page_size='many' \(row 1\): give a whole number"),
@@ -131,13 +133,22 @@ def test_plain_columns_take_the_short_way(field, values):
     short = _plain(pd.Series(values, name=field))
     expected = [DEFAULTS.get(field) or 0 if value != value else value for value in values]
     assert short.tolist() == expected
-    for other in (pd.Series(values, name=field, dtype=object), pd.Series([2**41], name=field)):
-        assert _plain(other) is None
+    for other in (pd.Series(values, dtype=object), pd.Series([2**41])):
+        assert _plain(other.rename(field)) is None
+
+
+def test_narrow_columns_are_widened():
+    """Products of two of them would not fit."""
+    for dtype in ("int8", "int32", "uint8", "float32"):
+        column = pd.Series([100, 64], name="page_size", dtype=dtype)
+        assert _plain(column) is None
+        frame = pd.DataFrame({"chunked_prefill_size": [8, 8], "max_running_requests": column})
+        assert config_columns(frame).max_running_requests.dtype == "int64"
 
 
 def test_a_number_that_is_not_given_is_zero():
     frame = pd.DataFrame({"chunked_prefill_size": [None, 8], "max_running_requests": [4, 4]})
-    for chunks in ([None, 8], [np.nan, 8.0], pd.array([None, 8], "Int64")):
+    for chunks in (pd.Series([None, 8], dtype=object), [np.nan, 8.0], pd.array([None, 8], "Int64")):
         columns = config_columns(frame.assign(chunked_prefill_size=chunks))
         assert columns.chunked_prefill_size.tolist() == [0, 8]
         assert columns.context_len.tolist() == [0, 0]

@@ -24,7 +24,16 @@ REASONS = ROOT / "tests" / "mutants" / "survivors.csv"
 REPORT = ROOT / "build" / "mutants.csv"
 SIZES = tuple(
     f"tests/test_{name}.py"  # the quick ones first
-    for name in ("producers", "edges", "sizing", "shapes", "config", "table", "properties")
+    for name in (
+        "columns",
+        "producers",
+        "edges",
+        "sizing",
+        "shapes",
+        "config",
+        "table",
+        "properties",
+    )
 )
 REPLAY = ("tests/test_replay.py", "tests/test_replay_inputs.py", "tests/test_replay_any.py")
 TESTS: dict[str, Sequence[str]] = {

@@ -72,6 +72,28 @@ def test_an_overflow_is_told_with_its_sizes() -> None:
     assert report.rules["pr28894"].verdict == "fits"
 
 
+FIT = "ValueError('Failed to fit coefficients: insufficient rank')"
+FIT_FAILED = failed(FIT).replace("profile prefill latency", "fit the chunk-size predictor")
+
+
+@pytest.mark.parametrize("release", ["0.5.20", "0.5.23"])
+def test_a_fit_that_fails_is_told_and_no_hang(release: str) -> None:
+    report = judged(STARTS + FIT_FAILED, release)
+    assert report.verdict == "fits"
+    told = message(report, "profile-fails", "warning")
+    assert f"the fit of the latency model failed: {FIT}; dynamic chunking is off" in told
+    assert "profile-hang" not in {finding.code for finding in report.findings}
+
+
+def test_a_fit_fails_on_every_rank_alike() -> None:
+    assert profile_in(STARTS + FIT_FAILED) == Profile(FIT, in_fit=True)
+    assert judged(STARTS + FIT_FAILED, "0.5.19").verdict == "fits"
+    assert profile_in(STARTS + failed("no") + STARTS + FIT_FAILED) == Profile(FIT, in_fit=True)
+    assert profile_in(STARTS + FIT_FAILED + STARTS + failed("no")) == Profile("no")
+    cut = "\n".join(FIT_FAILED[i : i + 80] for i in range(0, len(FIT_FAILED), 80))
+    assert profile_in(cut) == Profile(FIT, in_fit=True)
+
+
 def test_a_server_that_serves_did_not_hang() -> None:
     text = STARTS + failed("no") + "[2026-06-30 10:03:00 PP0 TP0] Prefill batch, #new-seq: 1,\n"
     report = judged(text, "0.5.14")

@@ -94,8 +94,9 @@ class Case:
     def shown_to_hang(self) -> bool:
         """Whether a log shows a failed profile that only PP rank 0 knows of."""
         seen = self.profile
-        failed = seen is not None and seen.failure is not None and not seen.served
-        return failed and not self.broadcast and bool(self.config.pp_dynamic_chunking)
+        if seen is None or seen.failure is None or seen.served or seen.in_fit:
+            return False
+        return not self.broadcast and bool(self.config.pp_dynamic_chunking)
 
     def overflows(self) -> bool:
         """Whether a reachable batch is larger than a buffer, for certain."""

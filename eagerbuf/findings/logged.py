@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 def failed_in_log(case: Case, seen: Profile) -> Finding:
     """A profile that failed: a hang where only PP rank 0 knows, else no dynamic chunking."""
-    what = f"the log shows that the latency profile failed: {seen.failure}{_overflow(seen)}"
+    step = "fit of the latency model" if seen.in_fit else "latency profile"
+    what = f"the log shows that the {step} failed: {seen.failure}{_overflow(seen)}"
     if case.shown_to_hang:
         return Finding(
             "profile-hang",

@@ -10,11 +10,14 @@ MAX_MESSAGE = 2**12  # characters of the failure's record
 MAX_BROKEN = 2**18  # characters of a text in which words that a terminal broke are looked for
 MAX_REST = 2**10  # characters of a progress bar that a terminal broke
 
-_FAILS = "Failed to profile prefill latency: "
+_FAILS = {
+    False: "Failed to profile prefill latency: ",
+    True: "Failed to fit the chunk-size predictor: ",
+}
 _THEREFORE = "Dynamic chunking will be disabled"
 _READY = "Predictor ready ("
 _PROBES = "Profiling prefill latency for dynamic chunking"
-_BROKEN_FAILS = pattern(breakable(_FAILS))
+_BROKEN_FAILS = {in_fit: pattern(breakable(words)) for in_fit, words in _FAILS.items()}
 _BAR = pattern(r"(?:[\s\d%|/<:?,.=\[\]#\u2580-\u259f]|it|s)*")
 _COUNT = pattern(r"(\d+/\d+) \[")
 _SIZES = pattern(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
@@ -24,12 +27,14 @@ _SIZES = pattern(r"size of tensor a \((\d+)\) must match the size of tensor b \(
 class Profile:
     """A profile that a log shows: what it failed with, if it did, else where the log ends in it.
 
-    `served`: batches follow, so that start-up did not hang; `at`: "37/128" probes, or "".
+    `served`: batches follow, so that start-up did not hang; `at`: "37/128" probes, or "";
+    `in_fit`: every rank failed alike, at the fit of what PP rank 0 had measured (from 0.5.20).
     """
 
     failure: str | None = None
     served: bool = False
     at: str = ""
+    in_fit: bool = False
 
     @property
     def overflow(self) -> tuple[int, int] | None:
@@ -41,12 +46,12 @@ class Profile:
 
 def profile_in(text: str) -> Profile | None:
     """The last profile in a log, if it failed or is not over."""
-    start = _last_failure(text)
-    if start is not None and text.rfind(_READY) < start:
+    start, in_fit = max((_last_failure(text, in_fit), in_fit) for in_fit in _FAILS)
+    if start > text.rfind(_READY):
         message = record_from(text, start, MAX_MESSAGE)[0].partition(_THEREFORE)
         whole = message[0] if message[1] else text[start:].partition("\n")[0][:MAX_MESSAGE]
         served = max(text.rfind("Prefill batch"), text.rfind("Decode batch")) > start
-        return Profile(shown(whole.rstrip(". ")), served)
+        return Profile(shown(whole.rstrip(". ")), served, in_fit=in_fit)
     place = text.rfind(_PROBES)
     if place < 0 or not _ends_in_bar(text, place + len(_PROBES)):
         return None
@@ -54,13 +59,13 @@ def profile_in(text: str) -> Profile | None:
     return Profile(at=counts[-1] if counts else "")
 
 
-def _last_failure(text: str) -> int | None:
-    """Where the words of the last failure begin."""
-    place = text.rfind(_FAILS)
+def _last_failure(text: str, in_fit: bool) -> int:
+    """Where the words of the last failure begin, -1 without one."""
+    place = text.rfind(_FAILS[in_fit])
     if place >= 0:
-        return place + len(_FAILS)
-    broken = list(_BROKEN_FAILS.finditer(text)) if len(text) <= MAX_BROKEN else []
-    return broken[-1].end() if broken else None
+        return place + len(_FAILS[in_fit])
+    broken = list(_BROKEN_FAILS[in_fit].finditer(text)) if len(text) <= MAX_BROKEN else []
+    return broken[-1].end() if broken else -1
 
 
 def _ends_in_bar(text: str, place: int) -> bool:

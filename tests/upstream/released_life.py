@@ -45,7 +45,7 @@ def run_rank(
 ) -> None:
     """The whole life of a rank, from the rendezvous to the last round of the event loop."""
     torch.set_num_threads(1)
-    journal.step("rendezvous")
+    journal.step("rendezvous", waits=True)
     groups = join(place, settings.device, settings.limit_s, listen)
     scheduler = released_scheduler(settings, wheel, size, groups, journal)
     dist.barrier(groups.control)

@@ -160,6 +160,22 @@ def test_a_missing_pool_is_named():
         buffer_size(config, "pr1")
 
 
+@pytest.mark.parametrize("chunk", [1, 8192, None, 0])
+@pytest.mark.parametrize("whole", [False, True])
+def test_which_rules_need_the_pool(chunk, whole):
+    config = EngineConfig(chunk, 64, admits_whole_prompts=whole)
+    needs = {"pr28386": not chunk, "pr28677": not chunk, "pr28894": True}
+    frame = pd.DataFrame({"chunked_prefill_size": [chunk], "max_running_requests": 64})
+    for rule, pool in (needs | {"tight": not chunk or whole}).items():
+        sized = size_many(frame.assign(admits_whole_prompts=whole), rule)
+        assert sized.max_num_tokens.isna().tolist() == [pool], rule
+        if pool:
+            with pytest.raises(ValueError, match="max_total_num_tokens=None"):
+                buffer_size(config, rule)
+        else:
+            assert buffer_size(config, rule).max_num_tokens == sized.max_num_tokens[0]
+
+
 def test_tables_use_the_same_formulas_and_keep_the_index():
     frame = pd.DataFrame(
         {

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+from eagerbuf.outputs import write_whole
 from eagerbuf.plots import cost_of_work
 from tests.bench.table import measured, report
 
@@ -15,9 +16,9 @@ def main(record: str, folder: str) -> None:
     rows, target = measured(json.loads(Path(record).read_text("utf-8"))), Path(folder)
     text = report(rows)
     print(text)
-    (target / "bench.md").write_text(text + "\n", "utf-8")
-    rows.to_csv(target / "bench.csv", index=False, lineterminator="\n")
-    cost_of_work(rows).write_html(target / "bench.html", include_plotlyjs=True)
+    write_whole(target / "bench.md", text + "\n")
+    write_whole(target / "bench.csv", rows.to_csv(index=False, lineterminator="\n"))
+    write_whole(target / "bench.html", cost_of_work(rows).to_html(include_plotlyjs=True))
     print(f"\nwritten: bench.md, bench.csv, bench.html in {target.name}/")
 
 

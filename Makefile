@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 EXTRAS := test bench lab static mutants fuzz browser
 
-.PHONY: run test test-full browser bench lab notebooks fuzz upstream lint mutants lock clean
+.PHONY: run test test-full browser bench lab notebooks fuzz upstream lint mutants lock oldest clean
 .DEFAULT_GOAL := run
 
 # torch is pinned by version alone (its builds differ by machine); the package itself comes last
@@ -97,6 +97,18 @@ lock: $(STAMP)
 	@$(COMPILE) --all-extras -c constraints.txt -o build/all.txt
 	@for extra in $(EXTRAS); do $(COMPILE) --extra $$extra -c build/all.txt --generate-hashes \
 		| awk '/^[a-z]/ {drop = /^(torch|triton|nvidia-|cuda-)/} !drop' > locks/$$extra.txt || exit 1; done
+
+# the floor of pyproject.toml: the oldest Python, and each direct requirement's oldest version
+oldest: PYTHON_OLDEST ?= python3.10
+oldest: OLD := build/oldest
+oldest: $(STAMP)
+	@echo "oldest: $(PYTHON_OLDEST) and the oldest versions allowed in $(OLD) (several GB: torch)"
+	@$(PIP) -q $(UV) && rm -rf $(OLD) && $(PYTHON_OLDEST) -m venv $(OLD)
+	@$(BIN)/uv pip compile -q pyproject.toml --extra test --group build --resolution lowest-direct \
+		--python-version 3.10 $(FIND) --no-header --no-annotate -o $(OLD)/oldest.txt
+	@$(OLD)/bin/python -m pip install -q --only-binary :all: $(PIP_FLAGS) -r $(OLD)/oldest.txt
+	@$(OLD)/bin/python -m pip install -q --no-deps --no-build-isolation -e .
+	@$(subst $(BIN),$(OLD)/bin,$(CHECK)) -m "not slow" notebooks tests
 
 clean:
 	rm -rf build $(VENV)

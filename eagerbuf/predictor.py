@@ -118,14 +118,16 @@ class ChunkSizePredictor:
         return chunk if chunk >= unit else None
 
     def _solve(self, history_len: int, target: float) -> float | None:
-        """The positive root of a*x^2 + (2*a*L + b)*x = target, None where there is none."""
+        """The positive root of a*x^2 + (2*a*L + b)*x = target, None where there is none.
+
+        There is one where a > 0, but far along it may be rounded to 0; upstream solves no other.
+        """
         assert self.a is not None
         assert self.b is not None
-        slope = 2 * self.a * history_len + self.b
-        discriminant = slope * slope - 4 * self.a * -target
-        if discriminant < 0:
+        if self.a <= 0:
             return None
-        root = (-slope + math.sqrt(discriminant)) / (2 * self.a)
+        slope = 2 * self.a * history_len + self.b
+        root = (-slope + math.sqrt(slope * slope + 4 * self.a * target)) / (2 * self.a)
         return root if root > 0 else None
 
 

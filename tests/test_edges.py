@@ -97,10 +97,18 @@ def test_the_next_chunk_stays_a_hundred_tokens_under_the_context():
         assert found == tokens, room
 
 
-def test_a_falling_latency_has_no_next_chunk():
-    """Latency that falls from 5000 tokens on: no x costs what a chunk of 100 does."""
-    falling = ChunkSizePredictor(-1e-4, 1.0, 0.0)
-    assert falling.predict(5000, 100, page_size=1, context_len=10**6) is None
+@pytest.mark.parametrize("a", [0.0, -1e-4, -1.0])
+def test_a_flat_or_falling_latency_has_no_next_chunk(a):
+    """Even where some chunk would cost as much: 400 x - x^2 peaks at x = 200."""
+    falling = ChunkSizePredictor(a, 400.0, 0.0)
+    for history_len in (0, 1, 5000):
+        assert falling.predict(history_len, 200, page_size=1, context_len=10**6) is None
+
+
+def test_a_solution_that_is_rounded_away_is_no_chunk():
+    """x^2 + 2e9 x = 1 at x = 5e-10, which is 0 beside the 2e9 in a float."""
+    steep = ChunkSizePredictor(1.0, 0.0, 0.0)
+    assert steep.predict(10**9, 1, page_size=1, context_len=10**12, smooth_factor=1.0) is None
 
 
 def test_the_smallest_profile():

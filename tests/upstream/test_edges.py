@@ -44,6 +44,33 @@ def test_equal_probes_leave_the_fit_without_a_solution_it_can_trust() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "history_len", "chunk", "expected"),
+    [
+        (-1.0, 400.0, 0, 200, None),  # 200 more cost the same, but the latency falls afterwards
+        (0.0, 1.0, 0, 200, None),  # linear: 200 more cost the same
+        (1.0, 0.0, 0, 200, 192),
+        (1.0, -100.0, 0, 200, 192),  # no such fit: a negative b becomes 0
+        (1.0, 0.0, 10**9, 1, None),  # the solution is 0 in a float
+    ],
+)
+def test_the_edges_of_a_prediction(
+    a: float, b: float, history_len: int, chunk: int, expected: int | None
+) -> None:
+    """The same here."""
+    for wheel in (MODELLED, NEWEST):
+        theirs = Dynamic(wheel)
+        theirs.smooth_factor = 1.0
+        model = theirs.predictor()
+        model.quadratic_coeff_a, model.linear_coeff_b, model.constant_coeff_c = a, b, 0.0
+        model.set_target_latency(chunk)
+        model.is_ready = True
+        assert model.predict_next_chunk_size(history_len, chunk, 1, 10**12) == expected
+    ours = ChunkSizePredictor(a, b, 0.0)
+    found = ours.predict(history_len, chunk, page_size=1, context_len=10**12, smooth_factor=1.0)
+    assert found == expected
+
+
 @pytest.mark.parametrize("mixed_decode", [32, 33, 64])
 def test_mixed_decode_at_or_over_the_chunk_is_negative_upstream_and_empty_here(
     mixed_decode: int,

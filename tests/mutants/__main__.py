@@ -35,7 +35,7 @@ SIZES = tuple(
         "properties",
     )
 )
-REPLAY = ("tests/test_replay.py", "tests/test_replay_inputs.py", "tests/test_replay_any.py")
+REPLAY = tuple(f"tests/test_replay{kind}.py" for kind in ("", "_inputs", "_any"))
 TESTS: dict[str, Sequence[str]] = {
     "columns": SIZES,
     "config": SIZES,
@@ -44,7 +44,7 @@ TESTS: dict[str, Sequence[str]] = {
     "sizing": SIZES,
     "shapes": SIZES,
     "predictor": ("tests/test_edges.py", "tests/test_predictor.py"),
-    "admission": ("tests/test_properties.py", *REPLAY),
+    "admission": (*REPLAY[:2], "tests/test_admission.py", "tests/test_properties.py", REPLAY[2]),
     "replay": REPLAY,
 }
 # what survives is tried against the released code too, where the wheels are

@@ -69,7 +69,8 @@ def test_a_user_gets_types_from_mypy(tmp_path):
         [sys.executable, "-m", "mypy", str(script)], cwd=ROOT, capture_output=True, text=True
     )
     told = re.findall(r":(\d+): (?:note: Revealed type is \"(.+)\"|error: (.+)  \[)", ran.stdout)
-    assert [(line, kind) for line, kind, _ in told if kind] == [
+    types = [(line, kind.removeprefix("builtins.")) for line, kind, _ in told if kind]
+    assert types == [  # older ones say builtins.str
         ("4", "eagerbuf.sizing.BufferSize"),
         ("5", "str"),
         ("6", "eagerbuf.hang.report.HangReport"),

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.mutants.mutate import ROOT, Mutant
 
-LIMIT_S = 120  # of processor time for one mutant's tests; an endless loop counts as killed
+LIMIT_S = 60  # of processor time for one mutant's tests; an endless loop counts as killed
 
 
 def preload() -> None:

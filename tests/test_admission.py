@@ -77,7 +77,9 @@ def test_a_chunk_ends_where_the_prefill_budget_does():
 def test_requests_are_bounded():
     assert batch([1] * 5, requests=3) == [1, 1, 1]
     assert batch([1] * 5, requests=3, mixed_decode=2) == [1]
-    assert batch([1] * 5, requests=3, mixed_decode=3) == []
+    for riding in (3, 4):
+        for late in (False, True):
+            assert batch([1] * 5, requests=3, mixed_decode=riding, off=late, ignore_eos=late) == []
 
 
 def test_riding_requests_take_a_token_of_every_budget():
@@ -108,6 +110,20 @@ def test_a_half_done_request_goes_on_first(carried, pool, page, taken):
     assert batch(prompts, 8, pool=pool, page=page, carried=carried) == taken
 
 
+@pytest.mark.parametrize(
+    ("chunk", "pool", "riding", "taken"),
+    [
+        (8, 3, 3, [5]),  # nothing left of the pool: it must go on all the same
+        (8, 2, 3, [5]),
+        (8, None, 8, []),
+        (8, None, 9, []),
+        (1, None, 1, []),
+    ],
+)
+def test_a_half_done_request_beside_riding_ones(chunk, pool, riding, taken):
+    assert batch([5], chunk, pool=pool, carried=20, mixed_decode=riding) == taken
+
+
 def test_a_predicted_chunk_stands_for_the_static_one():
     config = EngineConfig(8, 4)
     assert admit([9], config, chunk=5) == [5]
@@ -126,6 +142,8 @@ def test_a_predicted_chunk_stands_for_the_static_one():
         ([11], {"pool": 10}, []),
         ([4, 5], {"pool": 10}, [4, 5]),  # 5 charged, 5 left
         ([4, 6], {"pool": 10}, [4]),
+        ([8, 1], {"pool": 10}, [8, 1]),  # 9 charged, 1 left
+        ([4], {"pool": 4, "page": 4}, [4]),
         ([1] * 4, {"requests": 3, "pool": 100}, [1, 1, 1]),
         ([3, 3], {"pool": 12, "page": 4}, [3, 3]),  # 8 charged, 4 left, a page
         ([3, 5], {"pool": 12, "page": 4}, [3]),
@@ -138,7 +156,10 @@ def test_ignore_eos_without_a_radix_cache_looks_afterwards(prompts, keywords, ta
 def test_ignore_eos_takes_what_is_left_of_a_chunk():
     assert batch([5, 9, 1], 8, off=True, ignore_eos=True, pool=100) == [5, 3]
     assert batch([8, 1], 8, off=True, ignore_eos=True, pool=100) == [8]
+    assert batch([7, 5], 8, off=True, ignore_eos=True, pool=100) == [7, 1]
     assert batch([9], 8, off=True, ignore_eos=True, pool=100, carried=8) == [8]
+    # 8 charged of the 6
+    assert batch([5], 6, off=True, ignore_eos=True, pool=100, page=4, carried=20) == [6]
     with_cache = batch([6, 5], None, prefill=10, pool=100, ignore_eos=True)
     assert with_cache == [6]
     assert batch([6, 5], None, prefill=10, pool=100, off=True) == [6]
@@ -156,7 +177,9 @@ def test_an_empty_prompt_is_refused(late):
     ("keywords", "message"),
     [
         ({"carried": -1}, "carried=-1: must not be negative"),
-        ({"mixed_decode": -2}, "mixed_decode=-2: must not be negative"),
+        ({"mixed_decode": -1}, "mixed_decode=-1: must not be negative"),
+        ({"carried": 5, "mixed_decode": -2}, "mixed_decode=-2: must not be negative"),
+        ({"carried": 5, "mixed_decode": 2, "chunk": 0}, "chunk=0: must be at least 1 token"),
         ({"chunk": 0}, "chunk=0: must be at least 1 token"),
         ({"chunk": -1}, "chunk=-1: must be at least 1 token"),
         ({"chunk": 0, "mixed_decode": 0, "carried": 0}, "chunk=0: must be"),

@@ -43,33 +43,42 @@ def shape_table(report: Report) -> DataFrame:
 def other_chunks(source: Reading | EngineConfig, chunks: Sequence[int] = CHUNKS) -> DataFrame:
     """The verdict for other chunks (tokens of one rank) in every release with an eager runner.
 
-    Columns: release, chunk, capacity and largest (tokens: the buffer, and the largest batch that
-    is copied), verdict; the stretch of main before 0.5.14 comes first. ValueError naming the
-    fields without which nothing can be sized.
+    All else stays as `source` says, variables and benchmarks included; what a log shows of one
+    start-up is left out. Columns: release, chunk, capacity (tokens of the buffer; `at_least`: it
+    may be more), largest (tokens of the largest batch that is copied, <NA> where it is not known),
+    verdict; the stretch of main before 0.5.14 comes first. ValueError naming the fields without
+    which nothing can be sized.
     """
     import pandas as pd
 
-    config = _config(source)
+    if isinstance(source, EngineConfig) or source.config is not None:
+        sources = {chunk: _with_chunk(source, chunk) for chunk in chunks}
+    else:
+        raise ValueError(f"{', '.join(source.unknown)}: not known; give them to read_config")
     rows = [
-        {"release": known.release, "chunk": chunk, **_sized(config, chunk, known.release)}
+        {"release": known.release, "chunk": chunk, **_sized(check(sources[chunk], known.release))}
         for known in releases()
         if known.eager_runner
         for chunk in chunks
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).astype({"largest": "Int64"})
 
 
-def _config(source: Reading | EngineConfig) -> EngineConfig:
+def _with_chunk(source: Reading | EngineConfig, chunk: int) -> Reading | EngineConfig:
     if isinstance(source, EngineConfig):
-        return source
-    if source.config is None:
-        raise ValueError(f"{', '.join(source.unknown)}: not known; give them to read_config")
-    return source.config
+        return replace(source, chunked_prefill_size=chunk)
+    unknown = tuple(name for name in source.unknown if name != "chunked_prefill_size")
+    values = {**source.values, "chunked_prefill_size": chunk}
+    return replace(source, values=values, unknown=unknown, profile=None)
 
 
-def _sized(config: EngineConfig, chunk: int, release: str) -> dict[str, Any]:
-    report = check(replace(config, chunked_prefill_size=chunk), release)
+def _sized(report: Report) -> dict[str, Any]:
     assert report.rule is not None
-    copied = [s.num_tokens or 0 for s in report.shapes if s.copied and s.in_scheduler]
-    capacity = report.rules[report.rule].bound.max_num_tokens
-    return {"capacity": capacity, "largest": max(copied), "verdict": report.verdict}
+    copied = [s.num_tokens for s in report.shapes if s.copied and s.in_scheduler]
+    bound = report.rules[report.rule].bound
+    return {
+        "capacity": bound.max_num_tokens,
+        "at_least": bound.at_least,
+        "largest": None if None in copied else max(filter(None, copied), default=0),
+        "verdict": report.verdict,
+    }

@@ -6,7 +6,7 @@ import re
 import pandas as pd
 import pytest
 
-from eagerbuf import BufferSize, EngineConfig, check, explore, plots, whatif
+from eagerbuf import BufferSize, EngineConfig, check, explore, plots, read_config, whatif
 from eagerbuf.plots.template import COLORS, INK
 
 CONFIG = EngineConfig(12288, 128, tp_size=8, pp_size=4, enable_dynamic_chunking=True)
@@ -37,7 +37,12 @@ def labels(figure):
 
 def one_report(asked="main between #28386 and #28677"):
     report = check(CONFIG, asked)
-    return plots.shapes_of_one(whatif.shape_table(report), report.to_frame(), report.rule)
+    return drawn(report)
+
+
+def drawn(report):
+    shapes = whatif.shape_table(report)
+    return plots.shapes_of_one(shapes, report.to_frame(), report.rule, report.verdict)
 
 
 def figures():
@@ -147,18 +152,132 @@ def test_one_deployment_to_scale():
 def test_what_is_far_ends_at_the_edge():
     shapes = pd.DataFrame(
         {"producer": ["decode", "prefill", "benchmark"], "num_tokens": [8, 4096, 3_000_000]}
-    ).assign(copied=True)
+    ).assign(copied=True, in_scheduler=[True, True, False])
     rules = pd.DataFrame({"rule": ["pr28386", "pr28894"], "max_num_tokens": [4096, 3_000_000]})
-    figure = plots.shapes_of_one(shapes, rules, "pr28386")
+    rules = rules.assign(at_least=False)
+    figure = plots.shapes_of_one(shapes, rules, "pr28386", "fits")
     edge = figure.layout.xaxis.range[1]
     assert 4096 < edge < 6000
     assert list(figure.data[0].x) == [8, 4096, edge]
     assert figure.data[0].text[2] == "3,000,000 →"
     assert "pr28894: 3,000,000 tokens →" in labels(figure)
     assert len(figure.layout.shapes) == 1  # the far ceiling has no line
-    none = plots.shapes_of_one(shapes, rules, None)
+    none = plots.shapes_of_one(shapes, rules, None, "not-applicable")
     assert none.layout.title.text == "This release makes no static eager buffers"
-    assert plots.shapes_of_one(shapes[:0], rules[:0], "tight").layout.xaxis.range[1] > 0
+    nothing = plots.shapes_of_one(shapes[:0], rules[:0], "tight", "fits")
+    assert nothing.layout.xaxis.range[1] > 0
+
+
+START = "python -m sglang.launch_server --model-path m --max-running-requests 128 "
+WHOLE = "--chunked-prefill-size -1 --pp-size 4 --enable-dynamic-chunking "
+
+
+@pytest.mark.parametrize(
+    ("text", "release", "verdict", "title", "orange"),
+    [
+        (
+            START + "--chunked-prefill-size 8192 --max-total-tokens 300000",
+            "0.5.14",
+            "fits",
+            "All 2 copied batch shapes fit the buffer of pr28677",  # a benchmark is not counted
+            0,
+        ),
+        (
+            "python -m sglang.bench_one_batch --model-path m --batch-size 8 --input-len 4096 "
+            "--chunked-prefill-size 8192 --max-running-requests 128",
+            "0.5.14",
+            "overflows",
+            "Overflows, by requests or by a benchmark: all 2 copied batch shapes fit the buffer of "
+            "pr28677",
+            0,
+        ),
+        (
+            START + "--chunked-prefill-size -1",
+            "0.5.14",
+            "unknown",
+            "Not known: 1 of 2 copied batch shapes are sure to fit the buffer of pr28677",
+            0,
+        ),
+        (
+            START + WHOLE,
+            "0.5.19",
+            "hangs",
+            "Start-up hangs: 1 of 2 copied batch shapes are sure to fit the buffer of pr28894",
+            0,
+        ),
+        (
+            START + "--tp 8 --chunked-prefill-size 8100 --enable-attn-tp-input-scattered",
+            "0.5.19",
+            "unknown",
+            "Not known: 1 of 2 copied batch shapes are sure to fit the buffer of pr28894",
+            0,
+        ),
+        (
+            START + "--tp 8 --chunked-prefill-size 8100 --enable-attn-tp-input-scattered",
+            "0.5.14",
+            "overflows",
+            "1 of 2 copied batch shapes overflows the buffer of pr28677",
+            1,
+        ),
+        (
+            "SGLANG_EAGER_INPUT_NO_COPY=1 " + START + "--chunked-prefill-size 8192",
+            "0.5.14",
+            "fits",
+            "No batch is copied into the buffer of pr28677",
+            0,
+        ),
+        (START + WHOLE, "0.5.12", "hangs", "This release makes no static eager buffers", 0),
+    ],
+)
+def test_the_title_of_a_deployment_says_its_verdict(text, release, verdict, title, orange):
+    report = check(read_config(text), release)
+    figure = drawn(report)
+    if report.rule is not None:
+        assert report.verdict == verdict
+        assert figure.layout.title.text == title
+    else:
+        assert figure.layout.title.text.startswith(title)
+    assert list(figure.data[0].marker.color).count(ORANGE) == orange
+
+
+def test_a_lower_bound_is_called_one():
+    report = check(read_config(START + "--chunked-prefill-size 8192"), "0.5.19")
+    assert any(text.startswith("<b>pr28894: at least") for text in labels(drawn(report)))
+    frame = whatif.other_chunks(read_config(START + "--chunked-prefill-size 8192"), [4096])
+    assert plots.what_if(frame).data[0].name == "buffer (at least)"
+
+
+def test_other_chunks_keep_what_a_text_says_beside_the_settings():
+    chunks = [1024, 4096]
+    documented = read_config(whatif.DOCUMENTED)
+    assert set(whatif.other_chunks(documented, chunks).verdict) == {"fits", "overflows"}
+    free = read_config("SGLANG_EAGER_INPUT_NO_COPY=1 " + whatif.DOCUMENTED.split("\n", 1)[1])
+    frame = whatif.other_chunks(free, chunks)
+    assert set(frame.verdict) == {"fits"}
+    assert set(frame.largest) == {0}
+    bench = read_config(
+        "python -m sglang.bench_one_batch --model-path m --batch-size 8 --input-len 4096 "
+        "--max-running-requests 128 --chunked-prefill-size 65536"
+    )
+    early = whatif.other_chunks(bench, chunks).query("release == '0.5.14'")
+    assert early.verdict.tolist() == ["overflows", "overflows"]
+    with pytest.raises(ValueError, match=r"max_running_requests, .*: not known"):
+        whatif.other_chunks(read_config("python -m sglang.launch_server --model-path m --tp 2"))
+
+
+def test_what_is_not_known_is_not_said_to_fit():
+    whole = EngineConfig(4096, 8, admits_whole_prompts=True)
+    frame = whatif.other_chunks(whole, [1024, 4096])
+    assert frame.largest.isna().all()
+    assert set(frame.verdict) == {"unknown"}
+    figure = plots.what_if(frame)
+    assert figure.layout.title.text == (
+        f"Of none of {len(frame)} pairs of chunk and release is it known whether it fits"
+    )
+    assert list(figure.data[1].y) == [None, None]
+    assert set(figure.data[1].marker.color) == {COLORS["neutral"]}
+    some = pd.concat([frame, whatif.other_chunks(CONFIG, [2048])])
+    assert plots.what_if(some).layout.title.text.endswith(f"; of {len(frame)} it is not known")
 
 
 def test_the_slider_colours_what_goes_wrong():

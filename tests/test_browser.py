@@ -3,6 +3,7 @@
 Without Chromium the file is skipped; EAGERBUF_BROWSER=required makes that a failure.
 """
 
+import json
 import os
 import shutil
 from importlib.util import find_spec
@@ -129,6 +130,27 @@ def test_buttons_and_sliders_change_their_figure_from_the_keyboard(page):
         after = plot.evaluate(SHOWN)
         look(page, 768, "light")
         assert plot.evaluate(SHOWN) == after
+
+
+def test_a_menu_that_changes_the_title_changes_caption_and_text_and_draws_none(pages, browser):
+    opened = browser.new_context(offline=True).new_page()
+    opened.set_default_timeout(PATIENCE_MS)
+    opened.goto((pages / "08_other_buffers.html").as_uri())
+    look(opened, 1366, "light")
+    figure = opened.query_selector(".figure:has(select)")
+    given = json.loads(figure.query_selector("script").text_content())
+    titles = [one["args"][1]["title.text"] for one in given["layout"]["updatemenus"][0]["buttons"]]
+    assert len({*titles}) == len(titles) > 1
+    for at in (len(titles) - 1, 1):
+        figure.query_selector("select").select_option(index=at)
+        for scheme in SCHEMES:  # a redrawn figure keeps what was chosen
+            look(opened, 1366, scheme)
+            opened.wait_for_timeout(50)
+            assert figure.query_selector("figcaption").text_content() == titles[at]
+            label = figure.query_selector(".plot").get_attribute("aria-label")
+            assert label.startswith(f"{titles[at]}. Horizontal: ")
+            assert not figure.query_selector_all(".gtitle")
+    opened.context.close()
 
 
 def test_some_page_has_a_slider_and_some_has_buttons(pages):

@@ -89,11 +89,28 @@ async function drawNow(figure, { dark = isDark(), width = figure.plot.clientWidt
   figure.plot.dataset.drawn = dark ? "dark" : "light";
 }
 
-const METHODS = ["restyle", "relayout", "update"];
+const LAYOUT_OF = { restyle: -1, relayout: 0, update: 1 };  // which argument is about the layout
 function apply(figure, { method, args }, dark = isDark()) {
-  if (!METHODS.includes(method)) return undefined;
-  return Plotly[method](figure.plot, ...recolored(structuredClone(args), dark));
+  if (!Object.hasOwn(LAYOUT_OF, method)) return undefined;
+  const told = args.map((part, n) => n === LAYOUT_OF[method] ? captioned(figure, part) : part);
+  return Plotly[method](figure.plot, ...recolored(structuredClone(told), dark));
 }
+
+// a control's title goes where the first one is, into caption and text alternative, not into the
+// drawing; returned is what is left to draw
+function captioned({ plot }, { "title.text": text, title = text, ...rest }) {
+  if (title === undefined) return rest;
+  const caption = plot.closest(".figure").querySelector("figcaption");
+  const said = plain(title.text ?? title), old = caption.textContent;
+  plot.ariaLabel = plot.ariaLabel.replace(bare(old), () => bare(said));
+  caption.textContent = said;
+  return rest;
+}
+
+const bare = (sentence) => sentence.replace(/\.$/, "");
+const plain = (markup) => new DOMParser()
+  .parseFromString(markup.replace(/<[^>]+>/g, " "), "text/html")
+  .body.textContent.replace(/\s+/g, " ").trim();
 
 // --- native controls: plotly's own cannot be reached with a keyboard
 const element = (tag, properties, ...inside) => {

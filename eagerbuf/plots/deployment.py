@@ -96,7 +96,7 @@ def _told_of(over: int, fit: int, total: int, asked: str) -> str:
     if total == 0:
         return f"no batch is copied into the buffer of {asked}"
     known = "all" if fit == total else f"{fit} of"
-    verb = "fit" if fit == total else "are sure to fit"
+    verb = "fit" if fit == total else "is sure to fit" if fit == 1 else "are sure to fit"
     return f"{known} {total} copied batch shapes {verb} the buffer of {asked}"
 
 

@@ -1,5 +1,8 @@
 """What each rule costs: prices against arithmetic by hand, and the figures that show them."""
 
+from dataclasses import replace
+
+import pandas as pd
 import pytest
 
 from eagerbuf import EngineConfig, plots, price_rules
@@ -151,6 +154,43 @@ def test_figures_are_plain_numbers_and_state_what_the_frame_says(prices):
     assert [trace.name for trace in overhead.data] == RULES
     for trace in (*curve.data, *overhead.data):
         assert {type(x) for x in trace.x} <= {int, float}
+
+
+def with_a_fifth_rule(frame):
+    """The frame and a rule more, with the sizes of pr28677."""
+    return pd.concat([frame, frame[frame.rule == "pr28677"].assign(rule="pr99999")])
+
+
+def test_a_fifth_rule_is_drawn_and_named_apart_from_the_others(prices):
+    config = deployments()[0].config
+    four = ceilings_by_pool(config, [1000, 10**6])
+    curve = plots.ceiling_against_pool(with_a_fifth_rule(four), with_a_fifth_rule(prices))
+    assert [trace.name for trace in curve.data[:5]] == [*RULES, "pr99999"]
+    assert curve.data[4].line.dash not in [trace.line.dash for trace in curve.data[:4]]
+    shifts = {note.text.split(":")[0]: note.yshift for note in curve.layout.annotations}
+    # four ceilings within a fifth of a decade stand one over another, the pool alone
+    assert sorted(shifts.values()) == [-27, -9, 0, 9, 27]
+    assert shifts["pr28894"] == 0
+    overhead = plots.overhead_by_model(with_a_fifth_rule(overhead_per_model(config)))
+    assert [trace.name for trace in overhead.data] == [*RULES, "pr99999"]
+    assert len({trace.marker.symbol for trace in overhead.data}) == 5
+
+
+def test_the_title_counts_the_ceilings_that_grow():
+    config = deployments()[0].config
+    four = ceilings_by_pool(config, [1000, 10**6])
+    none = price_rules(deployments())
+    told = {
+        "No ceiling grows with the KV pool; what the": four[four.rule != "pr28894"],
+        "One ceiling grows with the KV pool; what the": four,
+        "4 ceilings grow with the KV pool, and so": ceilings_by_pool(
+            replace(config, chunked_prefill_size=None, enable_dynamic_chunking=False),
+            [1000, 10**6],
+        ),
+    }
+    for title, curve in told.items():
+        figure = plots.ceiling_against_pool(curve, none)
+        assert figure.layout.title.text.startswith(title)
 
 
 @pytest.mark.parametrize(

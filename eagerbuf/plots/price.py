@@ -5,12 +5,14 @@ from __future__ import annotations
 from math import log10
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.plots.template import AXIS, RULE_COLORS, figure, ink
+from eagerbuf.plots.template import AXIS, figure, ink, rule_color
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
+# a rule that is not named here gets the look of OTHER
+OTHER = ("longdashdot", "diamond-open")
 DASHES = {"pr28386": "dot", "pr28677": "dash", "pr28894": "solid", "tight": "solid"}
 SYMBOLS = {
     "pr28386": "triangle-left-open",
@@ -19,6 +21,7 @@ SYMBOLS = {
     "tight": "cross-thin-open",
 }
 MARKED = ("pr28894", "tight")
+CLOSE = 0.2  # decades: names of ceilings nearer than that would overlap
 LEGEND = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 
 
@@ -30,15 +33,16 @@ def ceiling_against_pool(curve: DataFrame, prices: DataFrame) -> go.Figure:
     the others' would lie on the tight one's.
     """
     fig = figure(
-        "One ceiling grows with the KV pool; what the scheduler can send does not",
+        _grown(curve),
         "KV pool, tokens (max_total_num_tokens, log scale)",
         "buffer, tokens (max_num_tokens, log scale)",
         height=480,
         margin={"l": 80, "r": 150, "t": 70, "b": 65},
     )
     for rule, part in curve.groupby("rule", sort=False):
-        line = {"color": RULE_COLORS[str(rule)], "dash": DASHES[str(rule)], "width": 2}
-        fig.add_scatter(**_xy(part), mode="lines", name=str(rule), line=line, hoverinfo="skip")
+        name = str(rule)
+        line = {"color": rule_color(name), "dash": DASHES.get(name, OTHER[0]), "width": 2}
+        fig.add_scatter(**_xy(part), mode="lines", name=name, line=line, hoverinfo="skip")
     shown = prices.drop_duplicates(["deployment", "rule"])
     for rule in MARKED:
         part = shown[shown.rule == rule]
@@ -55,22 +59,53 @@ def ceiling_against_pool(curve: DataFrame, prices: DataFrame) -> go.Figure:
     return fig
 
 
+def _growing(curve: DataFrame) -> list[str]:
+    """The rules whose ceiling is not the same for every pool."""
+    sizes = curve.groupby("rule", sort=False).max_num_tokens.nunique()
+    return [str(rule) for rule, different in sizes.items() if different > 1]
+
+
+def _grown(curve: DataFrame) -> str:
+    growing = _growing(curve)
+    many = {0: "No ceiling grows", 1: "One ceiling grows"}
+    told = many.get(len(growing), f"{len(growing)} ceilings grow") + " with the KV pool"
+    if "tight" in growing:
+        return f"{told}, and so does what the scheduler can send"
+    return f"{told}; what the scheduler can send does not"
+
+
 def _name_lines(fig: go.Figure, curve: DataFrame) -> None:
     """Each rule's name and last ceiling at the right of its line, neighbours moved apart."""
     last = curve.groupby("rule").max_num_tokens.last().sort_values()
-    shift = dict(zip(last.index, (-18, 0, 18, 0), strict=False))
+    growing, shift = _growing(curve), _apart(last)
     for rule, tokens in last.items():
-        grows = curve[curve.rule == rule].max_num_tokens.nunique() > 1
         fig.add_annotation(
-            text=f"{rule}: the pool" if grows else f"{rule}: {tokens:,}",
+            text=f"{rule}: the pool" if rule in growing else f"{rule}: {tokens:,}",
             x=1.01,
             xref="paper",
             xanchor="left",
             y=log10(tokens),
-            yshift=shift[rule],
+            yshift=shift[str(rule)],
             showarrow=False,
-            font={"color": ink(RULE_COLORS[str(rule)])},
+            font={"color": ink(rule_color(str(rule)))},
         )
+
+
+def _apart(last: Series[int]) -> dict[str, int]:
+    """Pixels that move each rule's name, so that those of close ceilings stand one over another.
+
+    `last`: each rule's ceiling, the lowest first.
+    """
+    groups: list[list[str]] = []
+    before = 0
+    for rule, tokens in last.items():
+        if not groups or tokens > before * 10**CLOSE:
+            groups.append([])
+        groups[-1].append(str(rule))
+        before = tokens
+    return {
+        rule: 18 * at - 9 * (len(group) - 1) for group in groups for at, rule in enumerate(group)
+    }
 
 
 def overhead_by_model(prices: DataFrame) -> go.Figure:
@@ -79,11 +114,8 @@ def overhead_by_model(prices: DataFrame) -> go.Figure:
     `prices`: model, rule, share, kv_bytes_per_token, in the order of the lines from the top.
     """
     percent = prices.assign(percent=100 * prices.share)
-    pool = percent[percent.rule == "pr28894"].percent
-    rest = percent[percent.rule != "pr28894"].percent
     fig = figure(
-        f"The pool-sized rule takes {pool.min():.2g} to {pool.max():.2g} % of the KV pool, "
-        f"the others {rest.min():.2g} to {rest.max():.2g} %",
+        _taken(percent),
         "bytes of the static buffers, % of the KV pool's on the same rank (log scale)",
         "",
         height=570,
@@ -105,6 +137,15 @@ def overhead_by_model(prices: DataFrame) -> go.Figure:
     return fig
 
 
+def _taken(percent: DataFrame) -> str:
+    pool = percent[percent.rule == "pr28894"].percent
+    rest = percent[percent.rule != "pr28894"].percent
+    return (
+        f"The pool-sized rule takes {pool.min():.2g} to {pool.max():.2g} % of the KV pool, "
+        f"the others {rest.min():.2g} to {rest.max():.2g} %"
+    )
+
+
 def _xy(part: DataFrame) -> dict[str, list[int]]:
     return {
         "x": [int(n) for n in part.max_total_num_tokens],
@@ -113,5 +154,5 @@ def _xy(part: DataFrame) -> dict[str, list[int]]:
 
 
 def _marker(rule: str) -> dict[str, Any]:
-    color = RULE_COLORS[rule]
-    return {"symbol": SYMBOLS[rule], "size": 9, "color": color, "line": {"width": 2}}
+    symbol = SYMBOLS.get(rule, OTHER[1])
+    return {"symbol": symbol, "size": 9, "color": rule_color(rule), "line": {"width": 2}}

@@ -78,6 +78,11 @@ def figure(title: str, x_title: str, y_title: str, **layout: Any) -> go.Figure:
     return go.Figure(layout={**settings, **layout})
 
 
+def rule_color(rule: str) -> str:
+    """The colour of a rule; grey for one that has none of its own yet."""
+    return RULE_COLORS.get(rule, COLORS["neutral"])
+
+
 def ink(color: str) -> str:
     """The colour of words about what is drawn in `color`."""
     return INK.get(color, color)

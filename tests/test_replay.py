@@ -151,9 +151,11 @@ def test_decodes_of_uneven_ranks_are_padded_to_the_largest():
 
 def test_a_speculating_rank_idles_while_another_prefills():
     late = requests((5, 9), (7, 9), (40, 9, 0.001))
-    frame = replay(late, dp_config(num_tokens_per_bs=4), step_ms=1, max_steps=3)
-    assert padded(frame)[2:] == [(0, 40, 40, 1), (0, 8, 8, 2), (1, 4, 8, 2)]
-    assert frame.attrs["idle"] == 1
+    for tokens in (4, 2):
+        frame = replay(late, dp_config(num_tokens_per_bs=tokens), step_ms=1, max_steps=3)
+        both, one = 2 * tokens, tokens
+        assert padded(frame)[2:] == [(0, 40, 40, 1), (0, both, both, 2), (1, one, both, 2)]
+        assert frame.attrs["idle"] == 1
 
 
 def test_verify_batches_are_padded_by_whole_requests():

@@ -163,7 +163,7 @@ def test_the_pool_is_never_exceeded(data, crowd):
         chosen["accepted_per_step"],
         latency(chosen["step_ms"], chosen["predictor"]),
     )
-    engine = Engine(policy, incoming(requests(*queue), policy).share(0, 1), Rows())
+    engine = Engine(policy, incoming(requests(*queue), policy).share(0, 1), Rows(), 0)
     while engine.done < engine.total:
         engine.run(engine.steps + 1, lambda _: None)
         for rank in engine.ranks:

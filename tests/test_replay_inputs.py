@@ -7,7 +7,10 @@ import sys
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, replay
-from eagerbuf.replay.rows import COLUMNS
+from eagerbuf.replay.engine import Engine
+from eagerbuf.replay.incoming import incoming
+from eagerbuf.replay.policy import Policy, latency
+from eagerbuf.replay.rows import COLUMNS, Rows
 from tests.replays import D, P, batches, dp_config, requests
 
 
@@ -46,6 +49,21 @@ def test_a_request_is_seen_at_the_first_step_after_its_arrival():
     for arrival, before in ((0.010, 1), (0.0101, 2), (0.020, 2), (0.0201, 3)):
         frame = replay(requests((4, 9), (3, 1, arrival)), EngineConfig(64, 4), step_ms=10)
         assert frame["num_tokens"].tolist().index(3) == before
+
+
+def test_the_last_second_that_is_taken():
+    frame = replay(requests((4, 1, 1e9)), EngineConfig(8, 4), step_ms=0)
+    assert frame.attrs["seconds"] == 1e9
+
+
+def test_what_is_done_is_told_as_it_is_done():
+    config = EngineConfig(8, 4)
+    policy = Policy(config, None, 0.75, False, 1, 4, 1, latency(1, None))
+    told = []
+    queue = incoming(requests((4, 1), (4, 2), (4, 4), (4, 1, 0.5)), policy)
+    engine = Engine(policy, queue.share(0, 1), Rows(), 0)
+    engine.run(None, told.append)
+    assert told == [1, 1, 1, 1]
 
 
 def test_the_latency_of_a_step_is_that_of_its_largest_rank():

@@ -21,7 +21,7 @@ class Engine:
         policy: Policy,
         requests: Sequence[tuple[int, Request]],
         rows: Rows,
-        first_rank: int = 0,
+        first_rank: int,
     ) -> None:
         self.policy = policy
         self.ranks = [Rank(policy) for _ in range(policy.config.attn_dp_size)]

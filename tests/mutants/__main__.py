@@ -35,7 +35,7 @@ SIZES = tuple(
         "properties",
     )
 )
-REPLAY = tuple(f"tests/test_replay{kind}.py" for kind in ("", "_inputs", "_any"))
+REPLAY = tuple(f"tests/test_replay{kind}.py" for kind in ("_running", "", "_inputs", "_any"))
 TESTS: dict[str, Sequence[str]] = {
     "columns": SIZES,
     "config": SIZES,
@@ -44,7 +44,7 @@ TESTS: dict[str, Sequence[str]] = {
     "sizing": SIZES,
     "shapes": SIZES,
     "predictor": ("tests/test_edges.py", "tests/test_predictor.py"),
-    "admission": (*REPLAY[:2], "tests/test_admission.py", "tests/test_properties.py", REPLAY[2]),
+    "admission": ("tests/test_admission.py", *REPLAY, "tests/test_properties.py"),
     "replay": REPLAY,
 }
 # what survives is tried against the released code too, where the wheels are

@@ -427,6 +427,25 @@ def test_the_triton_kernel_under_its_interpreter() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=env, timeout=120)
 
 
+@pytest.mark.parametrize(
+    ("rules", "title"),
+    [
+        (("pr28677",), "None of 2 loads raise under pr28677"),
+        (("pr28386",), "1 of 2 loads raise under pr28386 (from 2,047 running requests on)"),
+        (
+            ("pr28386", "pr28677", "tight"),
+            "1 of 2 loads raise under pr28386 (from 2,047 running requests on), none under "
+            "pr28677, none under tight",
+        ),
+    ],
+)
+def test_a_load_is_drawn_for_any_number_of_rules(rules: tuple[str, ...], title: str) -> None:
+    figure = plots.peak_load(room.load_decode(config(2047), (2044, 2047), rules=rules))
+    assert figure.layout.title.text == title
+    named = [note.text.split(":")[0] for note in figure.layout.annotations]
+    assert [name for name in named if name != "the copy raises"] == [*rules]
+
+
 def test_figures_hold_plain_numbers() -> None:
     near = room.misshape_table(range(2041, 2050), (8, 12))
     loads = room.load_decode(config(2047), range(2040, 2048))
@@ -454,5 +473,7 @@ def test_figures_hold_plain_numbers() -> None:
     # 8 and 12: 2041 to 2047 and 2049 are unaligned to 8; all but 2052 and 2040 to 12
     assert titles[0].startswith("17 of 18 dummies are mis-shaped, 8 tune")
     assert titles[1] == "At 3 tokens every call is refused, at 4 tokens none is"
-    assert titles[2].startswith("Sized the old way, 3 of 8 loads raise from 2,045 running")
+    assert titles[2] == (
+        "3 of 8 loads raise under pr28386 (from 2,045 running requests on), none under pr28677"
+    )
     assert titles[4].startswith("The tactic kept for the dummy costs at most 50 %")

@@ -2,11 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from eagerbuf import BufferSize, EngineConfig, check, explore, plots, read_config, whatif
+from eagerbuf.consumers import workspace_table
+from eagerbuf.models import find_model
 from eagerbuf.plots.template import COLORS, INK
 
 CONFIG = EngineConfig(12288, 128, tp_size=8, pp_size=4, enable_dynamic_chunking=True)
@@ -290,3 +293,53 @@ def test_the_slider_colours_what_goes_wrong():
     released = whatif.other_chunks(CONFIG, [2048])
     fitting = plots.what_if(released[released.verdict == "fits"])
     assert fitting.layout.title.text.startswith("None of 11 pairs")
+
+
+def title(figure):
+    return figure.layout.title.text
+
+
+def test_the_title_names_the_ceilings_that_are_outgrown():
+    least = LIMITS.assign(max_num_tokens=[100, 110, 9000] * 2)
+    told = {
+        "The buffer of pr28386 is outgrown, every other ceiling holds every batch": LIMITS,
+        "The buffers of pr28386 and pr28677 are outgrown, every other ceiling holds every": least,
+        "The buffer of pr28386 is outgrown: no ceiling": LIMITS[LIMITS.rule == "pr28386"],
+        "No buffer is outgrown: every ceiling holds": LIMITS[LIMITS.rule == "pr28894"],
+    }
+    for words, ceilings in told.items():
+        assert title(plots.shapes_and_ceilings(BATCHES, ceilings)).startswith(words)
+
+
+def test_a_chunk_below_the_rounding_unit_is_not_told_to_shrink():
+    assert title(FIGURES["chunk"]).startswith("The predicted chunk only ever shrinks")
+    small = replace(CONFIG, chunked_prefill_size=40)
+    curve = explore.chunk_curve(explore_model(), small, [0.75])
+    figure = plots.predicted_chunk(curve, 40, {})
+    assert title(figure) == "The predicted chunk reaches 64 tokens, more than the chunk of 40"
+
+
+def test_a_fifth_line_is_drawn():
+    curve = explore.chunk_curve(explore_model(), CONFIG, [0.1, 0.3, 0.5, 0.75, 1.0])
+    figure = plots.predicted_chunk(curve, 12288, {})
+    assert len(figure.data) == 5
+    assert "smoothing 1.0" in labels(figure)
+    chunks = [1024, 2048, 4096, 8192, 16384]
+    table = workspace_table([find_model("DeepSeek-V3")], [8, 16], chunks)
+    lines = [line.name for line in plots.workspace_by_ranks(table).data]
+    assert lines == ["released", *(f"chunk {chunk:,}" for chunk in reversed(chunks))]
+
+
+def test_a_search_tells_how_many_producers_reach_their_ceiling():
+    bins = ["75-100 %", "ceiling", "over"]
+    rows = [("prefill", 4, 2, 0), ("decode", 0, 3, 0), ("verify", 1, 0, 0)]
+
+    def told(*chosen):
+        shares = [(name, b, n) for name, *counts in chosen for b, n in zip(bins, counts, strict=1)]
+        frame = pd.DataFrame(shares, columns=["producer", "bin", "batches"])
+        return title(plots.reached_ceilings(frame))
+
+    assert told(*rows[:2]) == "Every producer reaches its ceiling; none of 9 batches is over it"
+    assert told(*rows).startswith("2 of 3 producers reach their ceiling; none of 10 batches is")
+    assert told(("mixed", 0, 0, 1)).endswith("1 of 1 batches is over it")
+    assert told(("mixed", 0, 0, 2)).endswith("2 of 2 batches are over it")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from eagerbuf.plots.regret import regret
 from eagerbuf.plots.template import COLORS, ceiling, figure, ink
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     from pandas import DataFrame
+
+__all__ = ["collectives", "misalignment", "peak_load", "rarity", "regret"]
 
 # aligned is grey, one token short already a colour
 _SHORT = [[0, "#F2F2F2"], [0.001, "#FBD3B9"], [1, COLORS["overflow"]]]
@@ -29,16 +32,7 @@ def misalignment(table: DataFrame) -> go.Figure:
         "alignment (tokens)",
         height=440,
     )
-    fig.add_heatmap(
-        x=grid.columns.tolist(),
-        y=rows,
-        z=grid.to_numpy().tolist(),
-        colorscale=_SHORT,
-        colorbar={"title": {"text": "tokens<br>short"}, "thickness": 12, "outlinewidth": 0},
-        xgap=1,
-        ygap=2,
-        hovertemplate="%{x} requests, alignment %{y}: %{z} tokens short<extra></extra>",
-    )
+    fig.add_heatmap(**_short(grid, rows))
     fig.add_scatter(
         x=differing.max_running_requests.tolist(),
         y=[str(alignment) for alignment in differing.alignment],
@@ -49,6 +43,20 @@ def misalignment(table: DataFrame) -> go.Figure:
     fig.update_yaxes(type="category", categoryorder="array", categoryarray=rows, showgrid=False)
     fig.update_xaxes(showgrid=False)
     return fig
+
+
+def _short(grid: DataFrame, rows: list[str]) -> dict[str, Any]:
+    """What each dummy lacks, as a map of alignment over requests."""
+    return {
+        "x": grid.columns.tolist(),
+        "y": rows,
+        "z": grid.to_numpy().tolist(),
+        "colorscale": _SHORT,
+        "colorbar": {"title": {"text": "tokens<br>short"}, "thickness": 12, "outlinewidth": 0},
+        "xgap": 1,
+        "ygap": 2,
+        "hovertemplate": "%{x} requests, alignment %{y}: %{z} tokens short<extra></extra>",
+    }
 
 
 def collectives(table: DataFrame) -> go.Figure:
@@ -65,24 +73,26 @@ def collectives(table: DataFrame) -> go.Figure:
         height=130 + 62 * len(set(lanes)),
         margin={"l": 210, "r": 30, "t": 70, "b": 65},
     )
-    fig.add_scatter(
-        x=table["rank"].tolist(),
-        y=lanes,
-        mode="markers+text",
-        text=["done" if done else "refused" for done in table.done],
-        textfont={"color": "white", "size": 12},
-        customdata=[[error or "result as expected"] for error in table.error],
-        marker={
-            "symbol": "square",
-            "size": 46,
-            "color": [COLORS["fits" if done else "overflow"] for done in table.done],
-        },
-        hovertemplate="rank %{x}: %{customdata[0]}<extra></extra>",
-    )
+    fig.add_scatter(**_calls(table, lanes))
     ranks = sorted(set(table["rank"].tolist()))
     fig.update_xaxes(tickvals=ranks, range=[min(ranks) - 0.5, max(ranks) + 0.5], showgrid=False)
     fig.update_yaxes(autorange="reversed", showgrid=False)
     return fig
+
+
+def _calls(table: DataFrame, lanes: list[str]) -> dict[str, Any]:
+    """A square a call, which says how it ended."""
+    colors = [COLORS["fits" if done else "overflow"] for done in table.done]
+    return {
+        "x": table["rank"].tolist(),
+        "y": lanes,
+        "mode": "markers+text",
+        "text": ["done" if done else "refused" for done in table.done],
+        "textfont": {"color": "white", "size": 12},
+        "customdata": [[error or "result as expected"] for error in table.error],
+        "marker": {"symbol": "square", "size": 46, "color": colors},
+        "hovertemplate": "rank %{x}: %{customdata[0]}<extra></extra>",
+    }
 
 
 def _refused(calls: int, of: int) -> str:
@@ -92,35 +102,54 @@ def _refused(calls: int, of: int) -> str:
 
 
 def peak_load(table: DataFrame) -> go.Figure:
-    """Rows of the padded batch against the buffers of each rule, from `load_decode`."""
+    """Rows of the padded batch against the buffers of each rule, from `load_decode`.
+
+    A point's colour says whether the buffers of the first rule hold it.
+    """
     old = table[table.rule == table.rule.iloc[0]]
     raised = old[~old.loaded]
-    first = f" from {raised.running_requests.min():,} running requests on" if len(raised) else ""
     fig = figure(
-        f"Sized the old way, {len(raised)} of {len(old)} loads raise{first}; the new way, none"
-        if table[table.rule != table.rule.iloc[0]].loaded.all()
-        else f"{len(table[~table.loaded])} of {len(table)} loads raise",
+        _raising(table),
         "running requests on one rank",
         "requests in the batch after padding",
     )
-    fig.add_scatter(
-        x=old.running_requests.tolist(),
-        y=old.bs.tolist(),
-        mode="markers",
-        marker={"size": 11, "color": [COLORS["fits" if ok else "overflow"] for ok in old.loaded]},
-        customdata=[[error or "loaded"] for error in old.error],
-        hovertemplate="%{x:,} running, %{y:,} padded: %{customdata[0]}<extra></extra>",
-    )
-    sides = ("bottom left", "top left")
-    for side, (rule, part) in zip(sides, table.groupby("rule", sort=False), strict=False):
+    fig.add_scatter(**_loads(old))
+    sides = ("bottom left", "top left", "bottom right", "top right")
+    for at, (rule, part) in enumerate(table.groupby("rule", sort=False)):
         capacity, fits = int(part.max_bs.iloc[0]), bool(part.loaded.all())
         color = COLORS["fits" if fits else "overflow"]
-        ceiling(fig, capacity, f"{rule}: {capacity:,} requests", color, side)
+        ceiling(fig, capacity, f"{rule}: {capacity:,} requests", color, sides[at % len(sides)])
     if len(raised):
         _name_raised(fig, raised)
     fig.update_yaxes(range=[int(old.bs.min()) - 3, int(table.max_bs.max()) + 3], tickformat=",")
     fig.update_xaxes(tickformat=",")
     return fig
+
+
+def _raising(table: DataFrame) -> str:
+    """How many loads raise under each rule, and from how many running requests on."""
+    told = []
+    for rule, part in table.groupby("rule", sort=False):
+        raised = part[~part.loaded]
+        first = raised.running_requests.min()
+        since = f" (from {first:,} running requests on)" if len(raised) else ""
+        told.append(f"{len(raised) or 'none'} under {rule}{since}")
+    many, rest = told[0].split(" ", 1)
+    told[0] = f"{many.capitalize()} of {len(part)} loads raise {rest}"
+    return ", ".join(told)
+
+
+def _loads(part: DataFrame) -> dict[str, Any]:
+    """A point a load: orange where the copy raises."""
+    colors = [COLORS["fits" if loaded else "overflow"] for loaded in part.loaded]
+    return {
+        "x": part.running_requests.tolist(),
+        "y": part.bs.tolist(),
+        "mode": "markers",
+        "marker": {"size": 11, "color": colors},
+        "customdata": [[error or "loaded"] for error in part.error],
+        "hovertemplate": "%{x:,} running, %{y:,} padded: %{customdata[0]}<extra></extra>",
+    }
 
 
 def _name_raised(fig: go.Figure, raised: DataFrame) -> None:
@@ -162,66 +191,3 @@ def rarity(table: DataFrame) -> go.Figure:
     )
     fig.update_xaxes(tickvals=two.alignment.tolist())
     return fig
-
-
-def regret(cases: DataFrame, summary: DataFrame) -> go.Figure:
-    """Each tactic's time at the live shape relative to the best, the kept one ringed.
-
-    `cases` from `regrets`; bars span the quartiles of the measured rounds (`Timings.summary`).
-    """
-    worst = float(cases.regret_percent.max())
-    fig = figure(
-        f"The tactic kept for the dummy costs at most {worst:.0f} % at the live shape",
-        "bucket tuned for the dummy → live tokens",
-        "time at the live shape,<br>best tactic = 1 (log scale)",
-        height=470,
-        showlegend=True,
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-        margin={"l": 90, "r": 30, "t": 100, "b": 65},
-    )
-    fig.update_layout(title={"y": 0.97, "yanchor": "top"})
-    tactics = summary.tactic.unique().tolist()
-    lanes = {name: (at + 0.5) / len(tactics) - 0.5 for at, name in enumerate(tactics)}
-    for at, name in enumerate(tactics):
-        part = summary[summary.tactic == name].set_index("num_tokens")
-        fig.add_scatter(**_tactic(name, part, cases, 0.8 * lanes[name]), marker=_marker(at))
-    fig.add_scatter(
-        name="kept for the dummy",
-        x=[at + 0.8 * lanes[name] for at, name in enumerate(cases.kept)],
-        y=(cases.kept_ms / cases.best_ms).tolist(),
-        mode="markers",
-        marker={"symbol": "circle-open", "size": 18, "color": "#000000", "line": {"width": 2}},
-        hovertemplate="%{y:.3f} times the best<extra>kept</extra>",
-    )
-    labels = [f"{row.dummy_bucket:,} → {row.live_tokens:,}" for row in cases.itertuples()]
-    fig.update_xaxes(tickvals=list(range(len(labels))), ticktext=labels, showgrid=False)
-    for between in range(1, len(labels)):
-        fig.add_vline(x=between - 0.5, line={"color": COLORS["light"], "width": 1})
-    fig.update_yaxes(type="log", tickvals=[1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32])
-    return fig
-
-
-def _marker(at: int) -> dict[str, Any]:
-    names = ("fits", "probe", "gold", "accent", "sky", "neutral")
-    symbols = ("circle", "square", "diamond", "triangle-up", "x", "cross")
-    return {"size": 9, "color": COLORS[names[at % 6]], "symbol": symbols[at % 6]}
-
-
-def _tactic(name: str, at: DataFrame, cases: DataFrame, lane: float) -> dict[str, Any]:
-    """One tactic's medians and quartiles at the live counts, relative to the best there."""
-    live = at.loc[cases.live_tokens.tolist()]
-    best = cases.best_ms.to_numpy()
-    middle, low, high = (live[c].to_numpy() / best for c in ("median_ms", "low_ms", "high_ms"))
-    return {
-        "name": name,
-        "x": [place + lane for place in range(len(cases))],
-        "y": middle.tolist(),
-        "error_y": {
-            "symmetric": False,
-            "array": (high - middle).tolist(),
-            "arrayminus": (middle - low).tolist(),
-            "thickness": 1.2,
-        },
-        "mode": "markers",
-        "hovertemplate": f"%{{y:.3f}} times the best<extra>{name}</extra>",
-    }

@@ -60,8 +60,8 @@ def _lines(part: DataFrame) -> list[dict[str, Any]]:
     chunks = sorted(part.chunk.unique().tolist(), reverse=True)
     first = part[part.chunk == chunks[0]]
     lines = [_line(first, "released_bytes", "released", RELEASED)]
-    for chunk, color in zip(chunks, TIGHT, strict=False):
-        label = f"chunk {chunk:,}"
+    for at, chunk in enumerate(chunks):
+        label, color = f"chunk {chunk:,}", TIGHT[at % len(TIGHT)]
         lines.append(_line(part[part.chunk == chunk], "tight_bytes", label, color))
     return lines
 

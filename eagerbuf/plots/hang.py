@@ -177,30 +177,14 @@ def _point_at(fig: go.Figure, row: Any, text: str, color: str, offset: tuple[int
 def predicted_chunk(frame: DataFrame, chunk: int, buffers: dict[str, int]) -> go.Figure:
     """Predicted chunk against history: columns history_len, smooth_factor, num_tokens."""
     fig = figure(
-        "The predicted chunk only ever shrinks: it never needs more than the chunk",
+        _shrinks(int(frame.num_tokens.max()), chunk),
         "tokens of the request computed so far (history)",
         "tokens in the next chunk",
         yaxis={**AXIS, "rangemode": "tozero", "title": {"text": "tokens in the next chunk"}},
     )
     shades = [COLORS["sky"], COLORS["fits"], COLORS["accent"], COLORS["gold"]]
-    for shade, (factor, part) in zip(shades, frame.groupby("smooth_factor"), strict=False):
-        fig.add_scatter(
-            x=part.history_len.tolist(),
-            y=part.num_tokens.tolist(),
-            mode="lines",
-            line={"color": shade, "width": 2.5},
-            hovertemplate=f"history %{{x:,}}: %{{y:,}} tokens<extra>smoothing {factor}</extra>",
-        )
-        label = part.iloc[len(part) // 4]
-        fig.add_annotation(
-            x=int(label.history_len),
-            y=int(label.num_tokens),
-            text=f"smoothing {factor}",
-            font={"color": ink(shade)},
-            xanchor="left",
-            yshift=12,
-            showarrow=False,
-        )
+    for at, (factor, part) in enumerate(frame.groupby("smooth_factor")):
+        _smoothed(fig, part, f"smoothing {factor}", shades[at % len(shades)])
     ceiling(fig, chunk, f"chunk: {chunk:,} tokens", COLORS["neutral"], "top right")
     for name, value in buffers.items():
         color = RULE_COLORS.get(name, COLORS["light"])
@@ -208,3 +192,30 @@ def predicted_chunk(frame: DataFrame, chunk: int, buffers: dict[str, int]) -> go
     fig.update_yaxes(tickformat=",")
     fig.update_xaxes(tickformat=",")
     return fig
+
+
+def _shrinks(largest: int, chunk: int) -> str:
+    if largest <= chunk:
+        return "The predicted chunk only ever shrinks: it never needs more than the chunk"
+    return f"The predicted chunk reaches {largest:,} tokens, more than the chunk of {chunk:,}"
+
+
+def _smoothed(fig: go.Figure, part: DataFrame, name: str, shade: str) -> None:
+    """The predicted chunks of one smoothing factor as a line, named near its beginning."""
+    fig.add_scatter(
+        x=part.history_len.tolist(),
+        y=part.num_tokens.tolist(),
+        mode="lines",
+        line={"color": shade, "width": 2.5},
+        hovertemplate=f"history %{{x:,}}: %{{y:,}} tokens<extra>{name}</extra>",
+    )
+    label = part.iloc[len(part) // 4]
+    fig.add_annotation(
+        x=int(label.history_len),
+        y=int(label.num_tokens),
+        text=name,
+        font={"color": ink(shade)},
+        xanchor="left",
+        yshift=12,
+        showarrow=False,
+    )

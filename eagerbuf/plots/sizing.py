@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log10
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, figure, ink
+from eagerbuf.plots.template import AXIS, COLORS, figure, ink, rule_color
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -45,7 +45,7 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
     names, rules = list(batches.deployment.unique()), list(ceilings.rule.unique())
     y_title = "requests in the batch (log scale)"
     fig = figure(
-        "Buffers before #28677 are outgrown; every later ceiling holds every batch",
+        _outgrown(batches, ceilings),
         "tokens in the batch",
         y_title,
         height=575,
@@ -68,6 +68,23 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
     return fig
 
 
+def _outgrown(batches: DataFrame, ceilings: DataFrame) -> str:
+    """Which rules' ceilings some batch of some deployment is over."""
+    largest = batches.groupby("deployment")[["num_tokens", "bs"]].max()
+    most = largest.loc[ceilings.deployment]
+    over = most.num_tokens.to_numpy() > ceilings.max_num_tokens.to_numpy()
+    over |= most.bs.to_numpy() > ceilings.max_bs.to_numpy()
+    rules = ceilings.rule[over].unique().tolist()
+    if not rules:
+        return "No buffer is outgrown: every ceiling holds every batch"
+    told = f"The buffer of {rules[0]} is outgrown"
+    if len(rules) > 1:
+        told = f"The buffers of {' and '.join(rules)} are outgrown"
+    if len(rules) == ceilings.rule.nunique():
+        return f"{told}: no ceiling holds every batch"
+    return f"{told}, every other ceiling holds every batch"
+
+
 def bytes_per_rule(frame: DataFrame) -> go.Figure:
     """Device bytes under each rule: columns deployment, rule, nbytes; bars on a log scale."""
     pool = frame.nbytes.where(frame.rule == "pr28894") / 1e6
@@ -82,22 +99,26 @@ def bytes_per_rule(frame: DataFrame) -> go.Figure:
         margin={"l": 220, "r": 30, "t": 60, "b": 65},
     )
     for rule, part in frame.groupby("rule", sort=False):
-        megabytes = [n / 1e6 for n in part.nbytes.tolist()]
-        fig.add_bar(
-            name=str(rule),
-            orientation="h",
-            y=part.deployment.tolist(),
-            x=megabytes,
-            text=[f"{rule}: {value:.3g} MB" for value in megabytes],
-            textposition="outside",
-            textfont={"color": ink(RULE_COLORS.get(str(rule), COLORS["neutral"]))},
-            marker={"color": RULE_COLORS.get(str(rule), COLORS["neutral"])},
-            hovertemplate=f"%{{y}}: %{{x:.3f}} MB<extra>{rule}</extra>",
-        )
+        fig.add_bar(**_bar(str(rule), part))
     least, most = (log10(f(frame.nbytes) / 1e6) for f in (min, max))
     fig.update_xaxes(type="log", dtick=1, range=[least - 0.5, most + 0.25 * (most - least)])
     fig.update_yaxes(autorange="reversed", showgrid=False)
     return fig
+
+
+def _bar(rule: str, part: DataFrame) -> dict[str, Any]:
+    megabytes, color = [n / 1e6 for n in part.nbytes.tolist()], rule_color(rule)
+    return {
+        "name": rule,
+        "orientation": "h",
+        "y": part.deployment.tolist(),
+        "x": megabytes,
+        "text": [f"{rule}: {value:.3g} MB" for value in megabytes],
+        "textposition": "outside",
+        "textfont": {"color": ink(color)},
+        "marker": {"color": color},
+        "hovertemplate": f"%{{y}}: %{{x:.3f}} MB<extra>{rule}</extra>",
+    }
 
 
 def _explain_orange(fig: go.Figure) -> None:
@@ -145,8 +166,8 @@ def _box(row: Any, edge: int) -> dict[str, Any]:
         "y": [row.max_bs, row.max_bs, middle, row.max_bs if far else 1],
         "text": ["", "", f" {label} ", ""],
         "textposition": "top left" if far else f"middle {side}",
-        "textfont": {"color": ink(RULE_COLORS.get(row.rule, COLORS["neutral"])), "size": 13},
-        "line": {"color": RULE_COLORS.get(row.rule, COLORS["neutral"]), "width": 1},
+        "textfont": {"color": ink(rule_color(row.rule)), "size": 13},
+        "line": {"color": rule_color(row.rule), "width": 1},
         "mode": "lines+text",
         "showlegend": False,
         "hovertemplate": f"{label} tokens, {row.max_bs:,} requests<extra></extra>",
@@ -189,22 +210,7 @@ def _restyle(fig: go.Figure, values: dict[str, list[Any]]) -> None:
 def _menus(
     batches: DataFrame, ceilings: DataFrame, names: list[str], rules: list[str]
 ) -> list[dict[str, Any]]:
-    owner = [
-        name
-        for name in names
-        for _ in range(len(_kinds(batches, name)) + int((ceilings.deployment == name).sum()))
-    ]
-    deployments = [
-        {
-            "label": name,
-            "method": "update",
-            "args": [
-                {"visible": [*(o == name for o in owner), True]},
-                {"xaxis.range": _reach(batches, name)},
-            ],
-        }
-        for name in names
-    ]
+    deployments = _by_deployment(batches, ceilings, names)
     by_rule = [
         {
             "label": f"against {rule}",
@@ -218,4 +224,26 @@ def _menus(
     return [
         {**place, "buttons": deployments, "name": "Deployment", "y": 1.16},
         {**place, "buttons": by_rule, "name": "Batches held", "y": 1.03},
+    ]
+
+
+def _by_deployment(
+    batches: DataFrame, ceilings: DataFrame, names: list[str]
+) -> list[dict[str, Any]]:
+    """A button a deployment: its own traces, the legend's entry, and the reach of its axis."""
+    owner = [
+        name
+        for name in names
+        for _ in range(len(_kinds(batches, name)) + int((ceilings.deployment == name).sum()))
+    ]
+    return [
+        {
+            "label": name,
+            "method": "update",
+            "args": [
+                {"visible": [*(o == name for o in owner), True]},
+                {"xaxis.range": _reach(batches, name)},
+            ],
+        }
+        for name in names
     ]

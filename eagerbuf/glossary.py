@@ -86,7 +86,10 @@ class Term:
     meaning: str
 
     def used_in(self, text: str) -> bool:
-        """Whether any of its forms stands in the text, in small or capital letters."""
+        """Whether any of its forms stands in the text, in small or capital letters.
+
+        A term that is all capitals (TP, MLA) is found in capitals only.
+        """
         forms = "|".join(rf"{re.escape(form)}s?" for form in (self.name, *self.forms))
         flags = 0 if self.name.isupper() else re.IGNORECASE
         return re.search(rf"(?<![\w-])(?:{forms})(?![\w-])", text, flags) is not None
@@ -133,7 +136,3 @@ def markdown() -> str:
     """The whole glossary as a page beside the notebooks."""
     rows = [f"| {term.name} | {term.meaning} |" for term in GLOSSARY.values()]
     return "\n".join(["# Words of the notebooks", "", "| word | meaning |", "|---|---|", *rows, ""])
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")

@@ -99,6 +99,8 @@ def test_a_term_is_found_in_its_forms_and_not_inside_other_words():
     assert used_in("The PROBE") == ["probe"]
     assert used_in("probed, chunky, chunked_prefill_size, tp") == []
     assert used_in("TP 8") == ["TP"]
+    assert used_in("mla, Mla, gqa") == []
+    assert used_in("Kv POOL") == ["KV pool"]
     assert used_in("`pr28894` is pool-sized") == ["pool-sized"]
 
 
@@ -114,4 +116,4 @@ def test_words_show_as_lines_and_as_a_table():
 
 def test_the_glossary_is_read_beside_the_notebooks():
     text = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")
-    assert text == markdown(), "python -m eagerbuf.glossary > notebooks/README.md"
+    assert text == markdown(), "make notebooks"

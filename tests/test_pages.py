@@ -2,15 +2,19 @@
 
 import json
 import re
+from base64 import b64encode
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
 import nbformat
+import pytest
 
+from eagerbuf.glossary import markdown
+from eagerbuf.pages import readme
 from eagerbuf.pages.__main__ import main
-from eagerbuf.pages.execute import Executed, execute, notebook_paths
+from eagerbuf.pages.execute import Executed, NotebookFailed, execute, notebook_paths
 from eagerbuf.pages.figures import described, figure_html
 from eagerbuf.pages.html import PLOTLY_FILE, SCRIPT_FILE, STYLE_FILE, write_pages
 
@@ -163,3 +167,45 @@ def test_a_run_leaves_the_file_alone(tmp_path):
     run = execute(path)
     assert run.notebook.cells[1].outputs[0].data["text/plain"] == "2"
     assert path.read_bytes() == before
+
+
+def stored(folder, name):
+    """A notebook of one figure without its data, saved with a picture of four bytes."""
+    made = notebook("1")
+    data = {"image/png": b64encode(b"\x89PNG").decode()}
+    made.cells[1].outputs = [nbformat.v4.new_output("display_data", data)]
+    nbformat.write(made, folder / name)
+
+
+def test_refreshed_are_the_table_the_picture_and_the_words(tmp_path):
+    folder, text = tmp_path / "notebooks", tmp_path / "README.md"
+    folder.mkdir()
+    stored(folder, "03_x.ipynb")
+    text.write_text(f"a\n{readme.START}\nold\n{readme.END}\nb\n", encoding="utf-8")
+    readme.refresh(text, folder)
+    row = "| [03_x](notebooks/03_x.ipynb) | Why? | Because. |"
+    assert text.read_text(encoding="utf-8").splitlines()[4:] == [row, readme.END, "b"]
+    assert (folder / "shapes.png").read_bytes() == b"\x89PNG"
+    assert (folder / "README.md").read_text(encoding="utf-8") == markdown()
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("{0}{1}", "01_x.ipynb", "no notebook 03 in notebooks/"),
+        ("{0}{0}{1}", "03_x.ipynb", "README.md: the table of notebooks needs its two marks"),
+        ("{0}{1}{1}", "03_x.ipynb", "each once"),
+        ("{1}{0}", "03_x.ipynb", "each once"),
+        ("{0}", "03_x.ipynb", "each once"),
+    ],
+)
+def test_what_cannot_be_refreshed_is_told_and_left_as_it_was(tmp_path, text, name, words):
+    folder, path = tmp_path / "notebooks", tmp_path / "README.md"
+    folder.mkdir()
+    stored(folder, name)
+    path.write_text(text.format(readme.START, readme.END), encoding="utf-8")
+    before = path.read_bytes()
+    with pytest.raises(NotebookFailed, match=words):
+        readme.refresh(path, folder)
+    assert path.read_bytes() == before
+    assert [made.name for made in folder.iterdir()] == [name]

@@ -1,4 +1,4 @@
-"""The README's table of notebooks and its picture, made from the stored notebooks."""
+"""What is made from the stored notebooks: the README's table and picture, and their words."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import nbformat
 
+from eagerbuf.glossary import markdown
 from eagerbuf.outputs import write_whole
 from eagerbuf.pages.execute import Executed, NotebookFailed, notebook_paths
 
-PICTURE = "shapes.png"
+PICTURE, WORDS = "shapes.png", "README.md"
 PICTURED = "03"
 START, END = "<!-- notebooks: made by make notebooks -->", "<!-- end of notebooks -->"
 
@@ -27,7 +28,9 @@ def table(folder: Path) -> str:
 
 def picture(folder: Path) -> bytes:
     """The PNG of the first figure of the notebook that the README shows."""
-    path = next(p for p in notebook_paths(folder) if p.name.startswith(PICTURED))
+    path = next((p for p in notebook_paths(folder) if p.name.startswith(PICTURED)), None)
+    if path is None:
+        raise NotebookFailed(f"no notebook {PICTURED} in {folder.name}/, whose figure is shown")
     for cell in nbformat.read(path, as_version=4).cells:
         for output in cell.get("outputs", []):
             if "image/png" in output.get("data", {}):
@@ -36,12 +39,20 @@ def picture(folder: Path) -> bytes:
 
 
 def refresh(readme: Path, folder: Path) -> None:
-    """Write the table between its marks in the README, and the picture beside the notebooks."""
-    text = readme.read_text(encoding="utf-8")
-    if START not in text or END not in text:
-        raise NotebookFailed(f"{readme.name}: the marks around the table of notebooks are missing")
-    before, rest = text.split(START)
-    after = rest.split(END)[1]
+    """Write the table between its marks in the README; picture and words beside the notebooks."""
+    before, after = _around(readme)
     rows, drawn = table(folder), picture(folder)
     write_whole(readme, f"{before}{START}\n{rows}\n{END}{after}")
     write_whole(folder / PICTURE, drawn)
+    write_whole(folder / WORDS, markdown())
+
+
+def _around(readme: Path) -> tuple[str, str]:
+    """What stands before and after the table."""
+    text = readme.read_text(encoding="utf-8")
+    if text.count(START) != 1 or text.count(END) != 1 or text.index(END) < text.index(START):
+        raise NotebookFailed(
+            f"{readme.name}: the table of notebooks needs its two marks, each once: {START} {END}"
+        )
+    before, rest = text.split(START)
+    return before, rest.split(END)[1]

@@ -90,7 +90,8 @@ def goals(measured: DataFrame) -> DataFrame:
 def _applies(goal: Goal, of: str, case: str, row: Any) -> bool:
     if of != goal.of or goal.case not in (None, case) or case == "growth":
         return False
-    return goal.kind == "seconds" or row[goal.side] == row[goal.side]
+    other = row.get(goal.side, float("nan"))
+    return goal.kind == "seconds" or other == other
 
 
 def _held(goal: Goal, what: str, seconds: dict[str, float]) -> dict[str, Any]:
@@ -123,8 +124,11 @@ def readable(held: DataFrame) -> DataFrame:
 
 
 def _with_unit(seconds: float) -> str:
+    if seconds != seconds:
+        return ""
     units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
-    return next((f"{seconds / size:.3g} {unit}" for unit, size in units if seconds >= size), "")
+    unit, size = next((each for each in units if seconds >= each[1]), ("ns", 1e-9))
+    return f"{seconds / size:.3g} {unit}"
 
 
 def growth(measured: DataFrame, of: str, side: str) -> DataFrame:

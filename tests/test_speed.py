@@ -52,6 +52,16 @@ def test_goals_by_hand():
     assert shown.met.tolist() == ["yes", "NO", "yes", "NO", "yes", "NO"]
 
 
+def test_seconds_have_a_unit_down_to_nanoseconds():
+    rows = record("load,a,ours,1,8e-07", "load,a,released,1,1e-09")
+    assert speed.readable(speed.goals(rows))[["ours", "other"]].loc[0].tolist() == [
+        "800 ns",
+        "1 ns",
+    ]
+    alone = speed.readable(speed.goals(record("size_many,tight,ours,1000000,0.2")))
+    assert alone[["ours", "other"]].loc[0].tolist() == ["0.2 s", ""]
+
+
 def test_the_stored_record_has_every_goal_and_one_machine():
     rows = speed.recorded()
     held = speed.goals(rows)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eagerbuf._data import read_data
 from eagerbuf.schema import Row, matching, maybe, one_of, rows, text, whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GQA_FIELDS = ("kv_heads", "head_dim")
 MLA_FIELDS = ("kv_lora_rank", "rope_head_dim")
@@ -112,15 +109,15 @@ class Model:
         return each * (full + sliding)
 
 
-def load_models(path: Path) -> tuple[Model, ...]:
-    """The rows of a models CSV; ValueError with file, line and reason."""
-    return _parse(path.read_bytes(), path.name)
+def read_models(data: bytes, name: str) -> tuple[Model, ...]:
+    """The rows of a models CSV called `name`; ValueError with file, line and reason."""
+    return tuple(map(_model, rows(data, name, SCHEMA, unique=["model"])))
 
 
 @cache
 def models() -> tuple[Model, ...]:
     """The models that ship with the package."""
-    return _parse(read_data("models.csv"), "models.csv")
+    return read_models(read_data("models.csv"), "models.csv")
 
 
 def find_model(name: str) -> Model:
@@ -129,10 +126,6 @@ def find_model(name: str) -> Model:
         if known.name == name:
             return known
     raise ValueError(f"model={name!r}: unknown, give one of {', '.join(m.name for m in models())}")
-
-
-def _parse(data: bytes, name: str) -> tuple[Model, ...]:
-    return tuple(map(_model, rows(data, name, SCHEMA, unique=["model"])))
 
 
 def _model(row: Row) -> Model:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from eagerbuf import deployments, releases, schema, workloads
 from eagerbuf._data import data_path
 from eagerbuf.models import SCHEMA as MODEL_SCHEMA
-from eagerbuf.models import load_models
+from eagerbuf.models import read_models
 from eagerbuf.read import options
 
 Loads = Callable[[bytes, Path], Any]
@@ -43,7 +43,7 @@ FILES: dict[str, tuple[Loads, dict[str, schema.Reads], tuple[str, ...]]] = {
         deployments.SCHEMA,
         deployments.OPTIONAL,
     ),
-    "models.csv": (from_file(load_models), MODEL_SCHEMA, ()),
+    "models.csv": (lambda data, _: read_models(data, "t.csv"), MODEL_SCHEMA, ()),
     "workload_quantiles.csv": (from_file(workloads.load_workloads), workloads.SCHEMA, ()),
     "flags.csv": (lambda data, _: options.read_options(data, "t.csv"), options.SCHEMA, ()),
 }

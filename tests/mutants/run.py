@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.util
 import os
-import resource
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
@@ -14,7 +14,8 @@ from typing import Any
 
 from tests.mutants.mutate import ROOT, Mutant
 
-LIMIT_S = 60  # of processor time for one mutant's tests; an endless loop counts as killed
+# of processor time for one test, and for one of many examples: an endless loop counts as killed
+LIMIT_S, MANY_LIMIT_S = 3.0, 20.0
 
 
 def preload() -> None:
@@ -22,6 +23,15 @@ def preload() -> None:
     for name in ("numpy", "pandas", "hypothesis", "pytest", "yaml", "_pytest.assertion.rewrite"):
         importlib.import_module(name)
     assert "eagerbuf" not in sys.modules
+
+
+class _Limits:
+    """Has the system end the process in a test that takes too long."""
+
+    @staticmethod
+    def pytest_runtest_protocol(item: Any) -> None:
+        many = hasattr(getattr(item, "obj", None), "hypothesis")
+        signal.setitimer(signal.ITIMER_PROF, MANY_LIMIT_S if many else LIMIT_S)
 
 
 class _Source(importlib.abc.InspectLoader):
@@ -67,8 +77,7 @@ def survives(mutant: Mutant | None, tests: Sequence[str]) -> bool:
 
 
 def _child(mutant: Mutant | None, tests: Sequence[str]) -> int:
-    """The exit status of pytest; an endless loop is ended by the system."""
-    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
+    """The exit status of pytest."""
     os.chdir(ROOT)
     os.environ["CI"] = "true"  # the same hypothesis examples each time
     null = os.open(os.devnull, os.O_WRONLY)
@@ -81,6 +90,6 @@ def _child(mutant: Mutant | None, tests: Sequence[str]) -> int:
     options = ["-x", "-q", "--hypothesis-profile=mutants"]
     options += [f"-pno:{plugin}" for plugin in ("cacheprovider", "nbval", "xdist", "benchmark")]
     try:
-        return int(pytest.main([*options, *tests]))
+        return int(pytest.main([*options, *tests], plugins=[_Limits()]))
     except BaseException:
         return 1

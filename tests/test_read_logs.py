@@ -298,3 +298,43 @@ def test_colours_and_windows_lines() -> None:
     )
     found = read_config(coloured.replace(", ", ", ") + "\r\n", release="0.5.14")
     assert found.values["max_running_requests"] == 3319
+
+
+SERVE = "python -m sglang.launch_server --model-path m --max-running-requests 128 "
+OLD_LINE = LINE[LINE.index("max_total") :].replace("=8192", "=-1")
+OLD_FIELDS = "chunked_prefill_size=4096, max_prefill_tokens=8192, tp_size=4, pp_size=2, x=1"
+
+
+@pytest.mark.parametrize("fields", [OLD_LINE, OLD_FIELDS, f"hung with {OLD_FIELDS}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# old log: {}\n" + SERVE + "--tp 8 --chunked-prefill-size 8192",
+        "  #{}\n" + SERVE + "--tp 8 --chunked-prefill-size 8192",
+        SERVE + "--tp 8 --chunked-prefill-size 8192 # before: {}\n",
+        "args:\n- --tp=8\n# {}\n- --chunked-prefill-size=8192\n- --max-running-requests=128\n",
+        "It printed {}\n" + SERVE + "--tp 8 --chunked-prefill-size 8192",
+        SERVE + "--tp 8 --chunked-prefill-size 8192\n\nOn Monday, it hung (as before) with: {}",
+    ],
+)
+def test_remarks_beside_a_command_are_no_log(text: str, fields: str) -> None:
+    got = read_config(text.format(fields), release="0.5.14")
+    values = {name: got.values[name] for name in ("tp_size", "pp_size", "chunked_prefill_size")}
+    assert values == {"tp_size": 8, "pp_size": 1, "chunked_prefill_size": 8192}
+    assert (got.values["max_prefill_tokens"], got.values["max_running_requests"]) == (16384, 128)
+    assert "log" not in got.sources.values()
+    assert any("prose" in note for note in got.notes) is ("#" not in text)
+
+
+def test_a_failure_in_a_comment_is_not_the_commands() -> None:
+    said = "# Failed to profile prefill latency: boom. Dynamic chunking will be disabled.\n"
+    assert read_config(said + SERVE, release="0.5.14").profile is None
+
+
+def test_a_log_below_a_command_is_one_whatever_stands_before_its_lines() -> None:
+    for before in ("", "  ", "[pod/a/b] ", "host python3[1]: ", "> ", "`", "main | "):
+        text = "# ours\n" + SERVE + "--chunked-prefill-size 512\n" + before + LINE
+        got = read_config(text, release="0.5.14")
+        assert {name: got.values[name] for name in RESOLVED} == RESOLVED, before
+    for text in ("# " + LINE, "It printed " + OLD_LINE):  # nothing else tells anything
+        assert read_config(text, release="0.5.14").values["max_total_num_tokens"] == 1061980

@@ -10,6 +10,7 @@ from eagerbuf.config import FIELDS, check_value
 from eagerbuf.read.find import agreed_flags, find_launches, release_of
 from eagerbuf.read.flags import Flags
 from eagerbuf.read.launch import Launch, exported
+from eagerbuf.read.logged import log_part
 from eagerbuf.read.options import list_for
 from eagerbuf.read.profile import profile_in
 from eagerbuf.read.reading import Reading, make_reading
@@ -48,8 +49,9 @@ def read_config(
     text = plain(text)
     options = {name: _option(name, v) for name, v in overrides.items() if v is not None}
     memory = _memory(gpu_mem_gib)
-    log = startup(text)
-    profile = profile_in(text)
+    logged, prose = log_part(text)
+    log = startup(logged)
+    profile = profile_in(logged)
     launches = find_launches(text, log, alone=profile is not None)
     named, remarks = release_of(release, launches, text)
     decided = log.dump is not None and log.dump.complete
@@ -57,7 +59,7 @@ def read_config(
     if not launches and not log.found:
         flags = replace(flags, partial=True)
     settings = Settings(*_settings(flags, log), list_for(named), memory)
-    known = effective(settings, {**_log_values(log, text), **options})
+    known = effective(settings, {**_log_values(log, logged), **options})
     if log.dump is None and not launches:
         _forget_what_tags_contradict(known, log, text)
     env = _environment(launches) or exported(text)
@@ -67,7 +69,7 @@ def read_config(
         env=env,
         bench=flags.bench,
         release=named,
-        notes=[*remarks, *log.notes, *flags.notes, *_remarks(settings, log), *sized],
+        notes=[*remarks, *prose, *log.notes, *flags.notes, *_remarks(settings, log), *sized],
         unread=() if decided else flags.notes,
         model=served_model(launches, text),
         profile=profile,

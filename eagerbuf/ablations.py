@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from eagerbuf.columns import ceil_align, largest, where
 from eagerbuf.config import EngineConfig
 from eagerbuf.shapes import worst_shapes
-from eagerbuf.sizing import BufferSize, buffer_size, max_prefill_buffer_tokens, sync_align
+from eagerbuf.sizing import BufferSize, buffer_size, prefill_or_decode, sync_align
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -29,8 +29,7 @@ def no_cp_step(config: EngineConfig) -> BufferSize:
 def raw_token_ceiling(config: EngineConfig) -> BufferSize:
     """Remark 3 left out: the request axis is aligned, the token axis is not."""
     requests = sync_align(config, config.max_running_requests)
-    tokens = largest(max_prefill_buffer_tokens(config), requests * config.num_tokens_per_bs)
-    return BufferSize(requests, tokens)
+    return BufferSize(requests, prefill_or_decode(config, requests))
 
 
 REMARKS: Mapping[str, Callable[[EngineConfig], BufferSize]] = {
@@ -41,14 +40,13 @@ REMARKS: Mapping[str, Callable[[EngineConfig], BufferSize]] = {
 
 
 def _sized(config: EngineConfig, pad: Callable[[Any], Any]) -> BufferSize:
-    """Rule pr28677 (chunking on) with `pad` in place of the full alignment."""
+    """Rule pr28677 with `pad` in place of the full alignment."""
 
     def align(x: Any) -> Any:
         return where(config.require_mlp_sync, pad(x), x)
 
     requests = align(config.max_running_requests)
-    reserved = max_prefill_buffer_tokens(config)
-    return BufferSize(requests, align(largest(reserved, requests * config.num_tokens_per_bs)))
+    return BufferSize(requests, align(prefill_or_decode(config, requests)))
 
 
 def ablate(configs: Mapping[str, EngineConfig]) -> DataFrame:

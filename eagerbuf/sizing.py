@@ -113,11 +113,15 @@ def _chunk_or_pool(config: Any) -> Any:
     return largest(prefill, config.max_running_requests * config.num_tokens_per_bs)
 
 
-def _prefill_buffer_or_pool(config: Any) -> Any:
+def prefill_or_decode(config: Any, requests: Any) -> Any:
+    """Tokens of rule pr28677 before they are aligned, for `requests` aligned ones."""
     pool = given(config.max_total_num_tokens)
     prefill = where(config.chunk > 0, max_prefill_buffer_tokens(config), pool)
-    tokens = largest(prefill, _aligned_requests(config) * config.num_tokens_per_bs)
-    return sync_align(config, tokens)
+    return largest(prefill, requests * config.num_tokens_per_bs)
+
+
+def _prefill_buffer_or_pool(config: Any) -> Any:
+    return sync_align(config, prefill_or_decode(config, _aligned_requests(config)))
 
 
 def _pool_at_least(config: Any) -> Any:

@@ -14,6 +14,7 @@ from eagerbuf import (
     max_prefill_buffer_tokens,
     size_many,
 )
+from eagerbuf.ablations import no_cp_step, raw_token_ceiling
 
 
 def sizes(config, *rules):
@@ -222,3 +223,14 @@ def test_tables_refuse_unknown_and_missing_columns():
         size_many(pd.DataFrame({"tp": [1]}), "tight")
     with pytest.raises(ValueError, match="column 'max_running_requests' is missing"):
         size_many(pd.DataFrame({"chunked_prefill_size": [1]}), "tight")
+
+
+def test_a_remark_left_out_changes_its_own_part_of_the_rule_only():
+    chunked = EngineConfig(8192, 128, tp_size=8)
+    off = EngineConfig(None, 128, tp_size=8, max_total_num_tokens=50_001)
+    for config in (chunked, off):
+        assert raw_token_ceiling(config) == buffer_size(config, "pr28677")  # nothing is padded
+        assert no_cp_step(config) == buffer_size(config, "pr28677")
+    padded = EngineConfig(2730, 125, tp_size=12, dp_size=3, enable_dp_attention=True)
+    assert raw_token_ceiling(padded) == BufferSize(128, 2730)
+    assert no_cp_step(padded) == buffer_size(padded, "pr28677") == BufferSize(128, 2732)

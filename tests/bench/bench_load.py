@@ -24,18 +24,12 @@ def batch(tokens: int) -> Tensors:
     return {s.name: torch.randint(9**9, s.shape(length[s.axis])) for s in slots}
 
 
-def load(given: Tensors) -> Callable[[], object]:
-    buffers = StaticBuffers(SIZE)
-    return lambda: buffers.load(given)
-
-
-def fill_from(given: Tensors) -> Callable[[], object]:
-    registry = Registry(wheels.sglang("0.5.14"), SIZE.max_bs, SIZE.max_num_tokens).buffers
+def fill_from(given: Tensors, registry: Registry) -> Callable[[], object]:
     requests, tokens = len(given["seq_lens"]), len(given["input_ids"])
     forward = Batch(batch_size=requests, **given)
     sizes = {"raw_bs": requests, "padded_bs": requests}
     sizes |= {"raw_num_tokens": tokens, "padded_num_tokens": tokens}
-    return lambda: registry.fill_from(forward, **sizes)
+    return lambda: registry.buffers.fill_from(forward, **sizes)
 
 
 def plain_copy(given: Tensors) -> Callable[[], object]:
@@ -56,9 +50,11 @@ def repeated(run: Callable[[], object], times: int) -> Callable[..., None]:
 @pytest.mark.parametrize("tokens", TOKENS)
 def test_load(measure: Measure, tokens: int) -> None:
     given, times = batch(tokens), max(2, min(100, 1_000_000 // tokens))
-    rivals = {"released": fill_from(given), "plain copy": plain_copy(given)}
+    buffers = StaticBuffers(SIZE)
+    registry = Registry(wheels.sglang("0.5.14"), SIZE.max_bs, SIZE.max_num_tokens)
+    rivals = {"released": fill_from(given, registry), "plain copy": plain_copy(given)}
     measure(
-        repeated(load(given), times),
+        repeated(lambda: buffers.load(given), times),
         {side: Rival(repeated(run, times)) for side, run in rivals.items()},
         of="load",
         case=f"{tokens:,} tokens",
@@ -66,3 +62,6 @@ def test_load(measure: Measure, tokens: int) -> None:
         times=times,
         rounds=60,
     )
+    for name, view in buffers.load(given).items():
+        assert torch.equal(view, given[name]), name
+        assert torch.equal(view, registry.rows(name)[..., : view.shape[-1]]), name

@@ -21,7 +21,7 @@ SET: dict[str, Any] = {
     "attn_cp_size": 1,
     "page_size": 64,
     "moe_dense_tp_size": 1,
-    "chunked_prefill_size": 2048,
+    "chunked_prefill_size": 8192,
     "max_running_requests": 250,
     "max_prefill_tokens": 16384,
     "context_length": 32768,
@@ -338,3 +338,84 @@ def test_a_log_below_a_command_is_one_whatever_stands_before_its_lines() -> None
         assert {name: got.values[name] for name in RESOLVED} == RESOLVED, before
     for text in ("# " + LINE, "It printed " + OLD_LINE):  # nothing else tells anything
         assert read_config(text, release="0.5.14").values["max_total_num_tokens"] == 1061980
+
+
+def logged(pipelines: int, chunk: int, before: str = "") -> str:
+    """A server's dump behind what a collector put before it."""
+    dynamic = pipelines > 1
+    return (
+        f"{before}[2026-06-30 10:00:00] server_args=ServerArgs(model_path='m', tp_size=8, "
+        f"pp_size={pipelines}, chunked_prefill_size={chunk}, max_running_requests=128, "
+        f"enable_dynamic_chunking={dynamic})\n"
+    )
+
+
+@pytest.mark.parametrize(("a", "b"), [("[pod/a-0/x] ", "[pod/b-0/x] "), ("a-1  | ", "b-1  | ")])
+def test_of_two_logs_in_each_other_the_line_of_the_last_dumps_pod_counts(a: str, b: str) -> None:
+    both = logged(1, -1, a) + logged(2, 8192, b)
+    line_a, line_b = a + LINE.replace("=8192", "=-1") + "\n", b + LINE + "\n"
+    got = read_config(both + line_a, release="0.5.14").values
+    assert (got["pp_size"], got["chunked_prefill_size"]) == (2, 8192)
+    assert got["max_total_num_tokens"] is None
+    for lines in (line_a + line_b, line_b + line_a):
+        got = read_config(both + lines, release="0.5.14").values
+        assert (got["chunked_prefill_size"], got["max_total_num_tokens"]) == (8192, 1061980)
+
+
+@pytest.mark.parametrize("chunk", [-1, 4096])
+def test_a_line_with_another_chunk_than_the_dump_is_not_combined_with_it(chunk: int) -> None:
+    line = LINE.replace("=8192", f"={chunk}")
+    got = read_config(logged(1, -1 if chunk > 0 else 512) + logged(2, 8192) + line)
+    assert "chunked_prefill_size" in got.unknown
+    assert got.values["max_total_num_tokens"] is None
+    assert any(f"8192, its resolved values {chunk}: these are not of one" in n for n in got.notes)
+    joined = read_config(logged(2, 8192) + line + "\n" + LINE + "\n" + line)
+    assert joined.values["max_total_num_tokens"] == 1061980
+
+
+def test_a_model_that_turns_chunking_off_after_the_dump() -> None:
+    off = "[2026-06-30 10:00:00 TP0] Automatically turn off --chunked-prefill-size as it is not\n"
+    got = read_config(logged(1, 8192) + off + LINE.replace("=8192", "=-1"), release="0.5.14")
+    assert (got.values["chunked_prefill_size"], got.values["max_total_num_tokens"]) == (-1, 1061980)
+
+
+GIVEN = 'model_path="m", tp_size=8, dp_size=8, enable_dp_attention=True, chunked_prefill_size=8192'
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"args = ServerArgs({GIVEN})",
+        f"args: ServerArgs = ServerArgs(\n    {GIVEN},\n)",
+        f"args=ServerArgs({GIVEN})",
+        f"server_args = ServerArgs({GIVEN})",
+        f"server_args = sglang.srt.server_args.ServerArgs({GIVEN})",
+        f"launch_server(ServerArgs({GIVEN}))",
+        f"launch_server(\n    server_args=ServerArgs(\n        {GIVEN}\n    )\n)",
+        f"run(1, server_args = ServerArgs({GIVEN}))",
+        f"return ServerArgs({GIVEN})",
+        f"args = ServerArgs(host=get('x'), {GIVEN}, max_running_requests=64, page_size=1)",
+    ],
+)
+def test_server_args_in_python_code_are_what_is_given_and_no_dump(code: str) -> None:
+    got = read_config(f"from sglang.srt.server_args import ServerArgs\n{code}\n", release="0.5.14")
+    assert (got.values["chunked_prefill_size"], got.sources["chunked_prefill_size"]) == (
+        1024,
+        "flag",
+    )
+
+
+@pytest.mark.parametrize("before", ["", "[10:00:00] ", "server_args=", "x: ", "INFO\nserver_args="])
+def test_server_args_that_a_log_prints_are_resolved_already(before: str) -> None:
+    got = read_config(f"{before}ServerArgs({GIVEN.replace('8192', '1024')})", release="0.5.14")
+    assert got.values["chunked_prefill_size"] == 1024
+
+
+def test_an_answer_to_server_info_shows_the_pool_too() -> None:
+    answer = json.dumps({"model_path": "m", "tp_size": 8, "chunked_prefill_size": 8192, "a": [{}]})
+    shown = answer[:-1] + ', "max_total_num_tokens": 665690, "internal_states": [{"x": 1}]}'
+    for text in (shown, shown.replace(": ", ":").replace(", ", ","), f"$ curl x\n{shown}\n"):
+        got = read_config(text, release="0.5.15")
+        assert got.values["max_total_num_tokens"] == 665690
+        assert got.sources["max_total_num_tokens"] == "log"
+    assert read_config(answer, release="0.5.15").values["max_total_num_tokens"] is None

@@ -168,3 +168,23 @@ def test_the_line_of_the_failure_alone_is_enough_for_the_hang() -> None:
     assert message(report, "profile-hang", "error")
     assert judged(failed(SIZES), "0.5.20").verdict == "unknown"
     assert judged(START, "0.5.14").verdict == "unknown"
+
+
+def test_a_failure_of_an_earlier_start_up_is_not_the_last_ones() -> None:
+    again = DUMP.replace("12288", "8192").format(True) + LINE.replace("12288", "8192")
+    report = judged(STARTS + failed("boom") + again, "0.5.14")
+    assert report.verdict == "fits"
+    assert "boom" not in str(report)
+    assert "2 start-ups" in str(report)
+    ended = judged(DUMP.replace("12288", "8192").format(True) + START + "\n" + STARTS, "0.5.14")
+    assert "0/128" in message(ended, "profile-hang", "warning")
+
+
+def test_ranks_that_print_their_dumps_are_one_start_up() -> None:
+    dump = DUMP.format(True)
+    report = judged(dump + dump + LINE + failed("boom") + dump, "0.5.14")
+    assert report.verdict == "hangs"
+    old = DUMP.replace("12288", "8192").format(True)
+    report = judged(old + old + dump + LINE + failed("boom") + dump, "0.5.14")
+    assert report.verdict == "hangs"
+    assert "2 start-ups" in str(report)

@@ -23,6 +23,7 @@ _QUOTE = pattern(r"[\"']")
 _OPENS_VALUE = pattern(r"[=:,\[({]\s*$")
 _CLOSES_VALUE = pattern(r"[\"'](?=\s*[,\])}])")
 _ELLIPSIS = pattern(r"\s*(?:\.{2,}|\u2026)\s*")
+_POOL = pattern(r"[\"']max_total_num_tokens[\"']\s*:\s*(\d{1,15})\s*[,}]")
 _QUOTED = pattern(r"([\"'])([\w. -]*)\1")
 _CONSTANTS = {
     "None": None,
@@ -50,6 +51,12 @@ def read_fields(body: str) -> tuple[dict[str, Any], bool]:
         if closed:
             return values, whole
     return values, False
+
+
+def read_pool(body: str) -> int | None:
+    """The KV pool in tokens beside the fields, as a server's answer to /server_info shows it."""
+    found = _POOL.search(body)
+    return int(found[1]) if found else None
 
 
 def items(body: str) -> Iterator[tuple[str, bool]]:

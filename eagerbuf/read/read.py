@@ -51,7 +51,8 @@ def read_config(
     memory = _memory(gpu_mem_gib)
     logged, prose = log_part(text)
     log = startup(logged)
-    profile = profile_in(logged)
+    last = logged[log.begins :]
+    profile = profile_in(last)
     launches = find_launches(text, log, alone=profile is not None)
     named, remarks = release_of(release, launches, text)
     decided = log.dump is not None and log.dump.complete
@@ -59,7 +60,7 @@ def read_config(
     if not launches and not log.found:
         flags = replace(flags, partial=True)
     settings = Settings(*_settings(flags, log), list_for(named), memory)
-    known = effective(settings, {**_log_values(log, logged), **options})
+    known = effective(settings, {**_log_values(log, last), **options})
     if log.dump is None and not launches:
         _forget_what_tags_contradict(known, log, text)
     env = _environment(launches) or exported(text)
@@ -106,10 +107,14 @@ def _settings(flags: Flags, log: Startup) -> tuple[Mapping[str, Value], bool]:
     return {**by_flag, **dumped}, flags.partial or not by_flag
 
 
-def _log_values(log: Startup, text: str) -> dict[str, Value]:
+def _log_values(log: Startup, text: str) -> Known:
     """Effective values of the resolved line; chunking off is printed as -1 or None."""
     line = log.line.values if log.line else {}
-    values = {name: Value(value, "log") for name, value in line.items() if value is not None}
+    values: Known = {n: Value(value, "log") for n, value in line.items() if value is not None}
+    if log.dump and log.dump.pool is not None:
+        values.setdefault("max_total_num_tokens", Value(log.dump.pool, "log"))
+    if log.torn:
+        values["chunked_prefill_size"] = None
     if line.get("chunked_prefill_size", 0) is None:
         values["chunked_prefill_size"] = Value(CHUNK_OFF, "log")
     if log.found and _WHOLE_PROMPTS in text:

@@ -6,7 +6,7 @@ Source: `ServerArgs.__post_init__` (0.5.14 to 0.5.19), the hooks in srt/arg_grou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from eagerbuf.config import DEFAULTS, FIELDS, check_value
 from eagerbuf.read import layout, speculation
@@ -28,12 +28,12 @@ ONE_REQUEST_SINCE = "0.5.23"  # fewer requests than ranks: one each instead of n
 Rule = Callable[[Settings, Known], "Value | None"]
 
 
-def effective(settings: Settings, given: Mapping[str, Value]) -> Known:
+def effective(settings: Settings, given: Known) -> Known:
     """Every field of `EngineConfig`: effective value and source, or None where it is unknown.
 
-    `given` values (a log's resolved line, options) stand as they are, and what depends on them
-    follows: the KV pool caps the running requests. ValueError for settings that SGLang refuses, and
-    for a value that its field cannot have, before anything is computed from it.
+    `given` values (a log's resolved line, options; None: unknown) stand as they are, and what
+    depends on them follows: the KV pool caps the running requests. ValueError for settings that
+    SGLang refuses, and for a value that its field cannot have, before it is computed with.
     """
     known: Known = {}
     for name, rule in RULES.items():

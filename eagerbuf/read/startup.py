@@ -5,43 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
-from eagerbuf.read.fields import cut_fields, read_fields
-from eagerbuf.read.text import (
-    RECORD,
-    breakable,
-    broken_places,
-    pattern,
-    places,
-    record_from,
-    shown,
-)
+from eagerbuf.read.dumps import Dump, dumps, engine_calls
+from eagerbuf.read.text import RECORD, broken_places, pattern, places, record_from
 
-MAX_DUMP = 2**18  # characters of one dump; SGLang's own have about 2**14
-MAX_CUT = 2**20  # characters of a text in which dumps without a beginning are looked for
+__all__ = ["Dump", "Line", "Startup", "engine_calls", "startup"]
+
 MAX_LINE = 2**10  # characters of the resolved-values line
 MAX_DIGITS = 15
 MAX_LINES = 256  # resolved-values lines that are looked at
-MAX_CALLS = 16  # of the engine in Python code
 
-_OPENS = ("ServerArgs(", "server_args")
-_DUMP = pattern(
-    breakable("ServerArgs(") + "|" + breakable("server_args") + r"\n?(?:=|[\"']: ?)\n?\{"
-)
-_JSON_OPENS = pattern(r"\{(?=\s*[\"']$)")
-_JSON_KEY = pattern(r"model_path[\"']\s*:")
-_RUN_FIELDS = (
-    "chunked_prefill_size",
-    "max_prefill_tokens",
-    "max_running_requests",
-    "tp_size",
-    "page_size",
-    "enable_dp_attention",
-    "context_length",
-)
-_RUN = pattern(r"[a-z_]+[\"']?(?:=|: )[^\n,]{0,40},")
-_FIELD_LINE = pattern(r"[^\n]*\w[\"']?(?:=|: )[^\n,]*,[^\n]*")
+_TURNED_OFF = "Automatically turn off --chunked-prefill-size"  # after the dump, before the line
+_POD = pattern(r"\[(?:pod|container)/[^\]\n]{1,200}\]|[\w./-]{1,80}[ \t]+\|")
 _RESOLVED_FIELDS = (
     "max_total_num_tokens",
     "chunked_prefill_size",
@@ -55,19 +31,6 @@ _FIRST_WHOLE = pattern(r"(?:^|[\s(])(?=max_total_num_tokens=)|[\]\s,](?=\w+=)")
 
 
 @dataclass(frozen=True)
-class Dump:
-    """Fields of `ServerArgs` that a log shows; `complete`: nothing of them is missing."""
-
-    values: Mapping[str, Any]
-    complete: bool
-    place: int
-
-    def __str__(self) -> str:
-        names = ", ".join(self.values)
-        return f"the log's ServerArgs are cut: {len(self.values)} fields read ({shown(names)})"
-
-
-@dataclass(frozen=True)
 class Line:
     """A resolved-values line: per-rank values (None as printed) and the kinds of its rank tags."""
 
@@ -78,11 +41,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Startup:
-    """The last start-up in a text, and remarks on it."""
+    """The last start-up in a text, which begins at `begins`, and remarks on it.
+
+    `torn`: no resolved-values line shows the dump's chunk, so that they are not of one server.
+    """
 
     dump: Dump | None = None
     line: Line | None = None
     notes: tuple[str, ...] = ()
+    begins: int = 0
+    torn: bool = False
 
     @property
     def found(self) -> bool:
@@ -91,96 +59,71 @@ class Startup:
 
 
 def startup(text: str) -> Startup:
-    """What the last start-up in a text shows; a dump marks where one begins."""
-    dumps = (
-        list(_dumps(text, places(text, *_OPENS, "model_path")))
-        or list(_dumps(text, broken_places(text, *_OPENS)))
-        or list(_cut_dumps(text))
+    """What the last start-up in a text shows; a dump that differs from the one before begins one.
+
+    Ranks and nodes print the same dump each. Of logs that lie in each other, the line of the last
+    dump's server counts: of its pod or container, and with its chunk.
+    """
+    found, lines = dumps(text), list(_lines(text))
+    if not found:
+        return Startup(None, *_last(lines))
+    dump, notes = found[-1], []
+    changes = [later.place for dump, later in pairwise(found) if dump.values != later.values]
+    begins = changes[-1] if changes else 0
+    if changes:
+        notes.append(f"{len(changes) + 1} start-ups in the log: the last one counts")
+        lines = [line for line in lines if line.place > begins]
+        lines = _of_one_pod(text, found, lines)
+    turned_off = text.find(_TURNED_OFF, begins) >= 0
+    agreeing = [line for line in lines if _same_chunk(dump, line, turned_off)]
+    torn = bool(lines) and not agreeing
+    if torn:
+        notes.append(_torn(dump, lines[-1]))
+    line, more = _last(agreeing)
+    return Startup(dump, line, (*notes, *more), begins, torn)
+
+
+def _last(lines: Sequence[Line]) -> tuple[Line | None, tuple[str, ...]]:
+    """The last line, and a remark if others show other values."""
+    if not lines:
+        return None, ()
+    differ = any(line.values != lines[-1].values for line in lines)
+    remarks = ("resolved-values lines differ: the last one counts",) if differ else ()
+    return lines[-1], remarks
+
+
+def _of_one_pod(text: str, found: Sequence[Dump], lines: Sequence[Line]) -> list[Line]:
+    """The lines of the last dump's pod or container, if another one's dump differs."""
+    own = _pod(text, found[-1].place)
+    others = {_pod(text, dump.place) for dump in found if dump.values != found[-1].values}
+    return [line for line in lines if _pod(text, line.place) not in others - {own}]
+
+
+def _pod(text: str, place: int) -> str:
+    """What a collector put before the line that names its pod or container; "" without it."""
+    line = max(text.rfind("\n", 0, place) + 1, place - MAX_LINE)
+    found = _POD.match(text, line, place)
+    return found[0] if found else ""
+
+
+def _same_chunk(dump: Dump, line: Line, turned_off: bool) -> bool:
+    """Whether a line shows the dump's chunk; some models turn chunking off between the two."""
+    set_, ranks = dump.values.get("chunked_prefill_size"), dump.values.get("dp_size")
+    if not isinstance(set_, int) or "chunked_prefill_size" not in line.values:
+        return True
+    has = line.values["chunked_prefill_size"] or 0
+    divided = set_ // ranks if isinstance(ranks, int) and ranks > 0 else set_
+    if has <= 0:
+        return set_ <= 0 or turned_off
+    return has in (set_, divided)
+
+
+def _torn(dump: Dump, line: Line) -> str:
+    set_, has = (shown["chunked_prefill_size"] for shown in (dump.values, line.values))
+    return (
+        f"the log's ServerArgs show chunked_prefill_size={set_}, its resolved values {has}: "
+        "these are not of one server, so the latter do not count; give the log of one"
     )
-    lines = list(_lines(text))
-    notes: list[str] = []
-    if any(dump.values != dumps[-1].values for dump in dumps):
-        notes.append(f"{len(dumps)} start-ups in the log: the last one counts")
-        lines = [line for line in lines if line.place > dumps[-1].place]
-    if any(line.values != lines[-1].values for line in lines):
-        notes.append("resolved-values lines differ: the last one counts")
-    return Startup(dumps[-1] if dumps else None, lines[-1] if lines else None, tuple(notes))
-
-
-def engine_calls(text: str) -> Iterator[dict[str, Any]]:
-    """Fields given in Python code that starts the engine: sgl.Engine(model_path=..., tp_size=8)."""
-    for place in places(text, "Engine(", "Runtime(")[:MAX_CALLS]:
-        if place == 0 or not (text[place - 1].isalnum() or text[place - 1] == "_"):
-            start = text.index("(", place) + 1
-            values, _ = read_fields(text[start : start + MAX_LINE * 8])
-            if values:
-                yield values
-
-
-def _dumps(text: str, found: Sequence[int]) -> Iterator[Dump]:
-    done = 0
-    for place in found:
-        start = _opening(text, place) if place >= done else 0
-        if start:
-            body, done = record_from(text, start, MAX_DUMP)
-            values, complete = read_fields(body)
-            if values:
-                yield Dump(values, complete, place)
-
-
-def _opening(text: str, place: int) -> int:
-    """Where the fields of a dump begin whose name, or first key, is at `place`; 0 if it is none."""
-    match = _DUMP.match(text, place)
-    if match:
-        return match.end()
-    floor = max(0, place - 40)
-    before = _JSON_OPENS.search(text[floor:place])
-    return floor + before.end() if before and _JSON_KEY.match(text, place) else 0
-
-
-def _cut_dumps(text: str) -> Iterator[Dump]:
-    """Dumps whose beginning is missing: runs of fields that no bracket opens."""
-    done = 0
-    text = text[:MAX_CUT]
-    for place in places(text, *_RUN_FIELDS):
-        if place < done or not _RUN.match(text, place):
-            continue
-        if _in_a_call(text, place):
-            continue
-        start = _run_start(text, place, done)
-        body, done = record_from(text, start, MAX_DUMP)
-        done = max(done, place + 1)
-        if not _of_a_resolved_line(text, start, body):
-            record = RECORD.search(body[:400])
-            values = cut_fields(body[record.end() :] if record else body)
-            if values:
-                yield Dump(values, False, start)
-
-
-def _of_a_resolved_line(text: str, start: int, body: str) -> bool:
-    """Whether fields of the same names are those of a resolved-values line, or of its rest."""
-    names = ("max_total_num_tokens=", "context_len=")
-    return any(n in body[:MAX_LINE] or n in text[max(0, start - 300) : start] for n in names)
-
-
-def _in_a_call(text: str, place: int) -> bool:
-    """Whether the fields are arguments of the engine in Python code."""
-    floor = max(0, place - MAX_LINE)
-    opening = text.rfind("(", floor, place)
-    called = text[max(0, opening - 10) : max(0, opening)]
-    return called.endswith(("Engine", "Runtime")) and text.rfind(")", floor, place) < opening
-
-
-def _run_start(text: str, place: int, floor: int) -> int:
-    """Where the fields before `place` begin, over the lines a terminal broke them into."""
-    start = max(text.rfind("\n", floor, place) + 1, floor)
-    while start > floor and place - start < MAX_DUMP:
-        previous = max(text.rfind("\n", floor, start - 1) + 1, floor)
-        line = text[max(previous, start - MAX_LINE) : start - 1]
-        if RECORD.search(text[start : start + 400]) or not _FIELD_LINE.fullmatch(line):
-            break
-        start = previous
-    return start
 
 
 def _lines(text: str) -> Iterator[Line]:

@@ -107,6 +107,10 @@ HOSTILE = {
     "nested lists": "args: " + "[" * 100_000,
     "nested mappings": "args: [--tp, 2]\nb: " + "{a: " * 30_000,
     "broken batches": repeated("Prefill batch, #new-seq: 1, #new-to\nken: 8, "),
+    "uses": repeated("$A x\n", 'A="sglang serve --tp 2"\n'),
+    "additions": repeated('if x\nA+=" --tp 4"\n', 'A="sglang serve --tp 2"\n'),
+    "sums": repeated('c = ["sglang.launch_server"] + ["a"] + x(\n  '),
+    "arrays": repeated("A=(sglang.launch_server #"),
     "collectors": repeated("2026-06-30T10:00:00Z ", after="server_args={"),
 }
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from eagerbuf.read import flags
+from eagerbuf.read.commands import command_start
 from eagerbuf.read.flags import UNREAD, Flags
 from eagerbuf.read.launch import Launch, exported, named_releases, tag_release
 from eagerbuf.read.options import names_sizing
 from eagerbuf.read.others import refuse_other_engine
-from eagerbuf.read.scripts import command_start, launches_in
+from eagerbuf.read.scripts import launches_in
 from eagerbuf.read.startup import Startup, engine_calls
 from eagerbuf.read.text import pattern, shown
 from eagerbuf.read.tokens import command_words
@@ -164,7 +165,12 @@ def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
         if written is None:
             notes.append(f"--config {shown(name)}: not in the text, so what it sets is not known")
     found = flags.parse([*(written or ()), *argv], release, bench=item.bench, strict=item.strict)
-    partial = found.partial or written is None
+    if item.maybe:
+        maybe = flags.parse(item.maybe, release, bench=item.bench, strict=item.strict)
+        found = flags.with_maybe(found, maybe)
+    if not item.argv:
+        notes.append("the command has no flags here: if it gets any elsewhere, write them out")
+    partial = found.partial or written is None or not item.argv
     return Flags(found.values, (*found.notes, *notes), found.bench, partial)
 
 

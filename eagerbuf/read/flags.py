@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NoReturn
 
@@ -95,6 +95,18 @@ def parse(
     ]
     run = _shapes(batches, lengths) if bench and not unread else None
     return Flags(values, tuple(dict.fromkeys(notes)), run, partial=bool(unread))
+
+
+def with_maybe(found: Flags, maybe: Flags) -> Flags:
+    """What a command sets if it is not known whether what `maybe` sets is among it."""
+    open_ = [n for n, value in maybe.values.items() if found.values.get(n, maybe) != value]
+    notes = [f"{_flag(name)}: set under a condition, so its value is not known" for name in open_]
+    return replace(
+        found,
+        values={**found.values, **dict.fromkeys(open_, UNREAD)},
+        notes=tuple(dict.fromkeys([*found.notes, *notes, *maybe.notes])),
+        partial=found.partial or maybe.partial or bool(open_),
+    )
 
 
 def _flag(field: str) -> str:

@@ -34,7 +34,8 @@ class Launch:
 
     `env`: SGLANG_ variables; `release`: what an image's tag names; `named`: whether the program is;
     `strict`: whether it refuses every flag that the server and `bench_one_batch` do not have;
-    `place`: where in the text the program's name is; `container`: the name of its container.
+    `place`: where in the text the program's name is; `container`: the name of its container;
+    `maybe`: words that a condition adds, or not.
     """
 
     argv: tuple[str, ...]
@@ -45,6 +46,7 @@ class Launch:
     strict: bool = True
     place: int | None = None
     container: str = ""
+    maybe: tuple[str, ...] = ()
 
     @property
     def has_flags(self) -> bool:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from eagerbuf.read.assembled import Use, array_words, python_use, shell_uses
+from eagerbuf.read.commands import LOOK_BACK, command_at, command_start, commands
 from eagerbuf.read.launch import (
     Launch,
     exported,
@@ -15,14 +17,13 @@ from eagerbuf.read.launch import (
     variables,
     within,
 )
+from eagerbuf.read.lists import list_words
 from eagerbuf.read.text import pattern, places
 from eagerbuf.read.tokens import Word, command_words
 
 MAX_DEPTH = 4  # scripts inside scripts
 MAX_LAUNCHES = 64
 MAX_COMMANDS = 512  # that are looked at
-MAX_LIST = 2**17  # characters of one list
-LOOK_BACK = 2**14  # characters before a program's name that may belong to its command
 
 _NAMES = ("launch_server", "one_batch", "bench_offline_throughput", "sglang")
 _PROGRAM = pattern(
@@ -33,13 +34,10 @@ _AFTER_MENTION = pattern(r"(?:\.py)?[\"']?(?:, line|:\d)|\.(?!py\b)\w|\(|'? is s
 _BEFORE_MENTION = pattern(r"Warning: |^\s*(?:Example: |import |from )")
 _SHELL_C = pattern(r"\b(?:ba|z|da|k)?sh[ \t]+(?:-[\w-]+[ \t]+){0,4}?-\w*c[ \t\\\n]+[\"']")
 _SIGN = pattern(r"[ \t]*(?:#+|[>$%]|>>>)[ \t]*(?=[^\s#])")
+_ASSIGNED = pattern(r"(?P<name>[A-Za-z_]\w{0,80})=(?P<array>\()?")
+_ARRAY_NAME = pattern(r"\b([A-Za-z_]\w{0,80})[ \t]*=[ \t]*$")
 _LIST_ENDS = pattern(r"(?:\.py)?[\"']\s*[,\])]")
 _MORE_LIST = pattern(r"[\s,;]*[\"']?(?:args|cmd|CMD)[\"']?\s*[:=]?\s*(?=\[)")
-_ITEM = pattern(
-    r"""(?P<text>[rbfu]{0,2}(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))|(?P<comment>\#[^\n]*)|(?P<comma>,)
-    |(?P<open>[\[({])|(?P<close>[\])}])|(?P<bare>[^\s,\[\](){}'"#\\]+)|\\.|.""",
-    re.DOTALL | re.VERBOSE,
-)
 
 
 def launches_in(text: str, depth: int = 0) -> list[Launch]:
@@ -89,28 +87,71 @@ def _launches_at(text: str, match: re.Match[str], depth: int) -> tuple[list[Laun
     if _LIST_ENDS.match(text, match.end()):
         listed = _enclosing_list(text, match)
         if listed:
-            launch = from_words(listed[0])
-            return [launch] if launch else [], listed[1]
+            return _launches_of([listed[0]]), listed[1]
     return _shell_launches(text, match, depth)
 
 
+def _launches_of(uses: Sequence[Use]) -> list[Launch]:
+    """The launches that assembled commands are."""
+    found = [(from_words(use.words), use.maybe) for use in uses]
+    return [replace(launch, maybe=tuple(maybe)) for launch, maybe in found if launch]
+
+
 def _shell_launches(text: str, match: re.Match[str], depth: int) -> tuple[list[Launch], int]:
+    held = _in_array(text, match)
+    if held:
+        return held
     start, text = _inside_backquotes(text, command_start(text, match.start()), match)
-    words, end = command_words(text, start)
-    while end < match.start():  # other commands before it on the line: cd x && ...
-        words, end = command_words(text, end + 1)
+    words, end = command_at(text, start, match.start())
     end = max(end, match.end())
     first = next((i for i, word in enumerate(words) if word.end > match.start()), len(words))
     before = _texts(words[:first])
-    around = Launch((), env=dict(variables(before)), release=tag_release(before))
-    if first < len(words) and _is_script(words[first].text):
-        inner = launches_in(words[first].text, depth + 1)
-        return [within(launch, around) for launch in inner], end
-    named = _texts(words[first:])
-    launch = from_words(named) if program_end(named) else None
     env = exported(text[max(0, start - LOOK_BACK) : start])
-    outside = Launch((), env=env | dict(around.env), release=around.release)
-    return [within(launch, outside)] if launch else [], end
+    around = Launch((), env=env | dict(variables(before)), release=tag_release(before))
+    if first == len(words):
+        return [], end
+    found, end = _named_in(text, words[first:], end, depth)
+    return [within(launch, around) for launch in found], end
+
+
+def _named_in(text: str, words: list[Word], end: int, depth: int) -> tuple[list[Launch], int]:
+    """The launches of a command whose first word here holds the program's name."""
+    word = words[0]
+    variable = _ASSIGNED.match(text, word.start)
+    if variable and not variable["array"]:
+        value = _texts(_last_with_program(word.text.partition("=")[2]))
+        uses = shell_uses(text, variable["name"], word.start, value, word.end) if value else []
+        if uses:
+            return _launches_of(uses), word.end
+    if not _is_script(word.text):
+        named = _texts(words)
+        launch = from_words(named) if program_end(named) else None
+        return [launch] if launch else [], end
+    inner = launches_in(word.text, depth + 1)
+    use, after = python_use(text, (), word.start, word.end)
+    if inner and (use.words or use.maybe):
+        inner[-1] = replace(
+            inner[-1], argv=(*inner[-1].argv, *use.words), maybe=(*inner[-1].maybe, *use.maybe)
+        )
+    return inner, max(end, after)
+
+
+def _last_with_program(script: str) -> list[Word]:
+    """The last command of a script, if it names the program."""
+    *_, last = commands(script)
+    return last if program_end(_texts(last)) else []
+
+
+def _in_array(text: str, match: re.Match[str]) -> tuple[list[Launch], int] | None:
+    """The launches of an array in a script (or of strings in brackets) that names the program."""
+    opening = text.rfind("(", max(0, match.start() - LOOK_BACK), match.start())
+    line = max(text.rfind("\n", 0, max(opening, 0)) + 1, opening - 200)
+    named = _ARRAY_NAME.search(text, line, opening) if opening > 0 else None
+    held = array_words(text, opening) if named else None
+    if named is None or held is None or held[1] < match.end():
+        return None
+    uses = shell_uses(text, named[1], named.start(1), *held)
+    return _launches_of(uses), held[1]
 
 
 def _texts(words: Sequence[Word]) -> list[str]:
@@ -139,18 +180,6 @@ def _after_comment_sign(text: str, line: int, place: int) -> int:
     return sign.end() if sign else 0
 
 
-def command_start(text: str, position: int) -> int:
-    """Where the line of the command begins, lines that a backslash joins to it included."""
-    floor = max(0, position - LOOK_BACK)
-    start = max(text.rfind("\n", floor, position) + 1, floor)
-    while start > floor:
-        previous = max(text.rfind("\n", floor, start - 1) + 1, floor)
-        if not text[previous : start - 1].rstrip(" \t").endswith("\\"):
-            break
-        start = previous
-    return start
-
-
 def _enclosing_script(text: str, position: int) -> tuple[int, str, int] | None:
     """Where `sh -c` is whose script holds `position`, the script unquoted, and where it ends."""
     openings = list(_SHELL_C.finditer(text, max(0, position - LOOK_BACK), position))
@@ -163,8 +192,8 @@ def _enclosing_script(text: str, position: int) -> tuple[int, str, int] | None:
     return None
 
 
-def _enclosing_list(text: str, match: re.Match[str]) -> tuple[list[str], int] | None:
-    """The words of the list in code that holds the quoted program name, and where it ends."""
+def _enclosing_list(text: str, match: re.Match[str]) -> tuple[Use, int] | None:
+    """The list in code that holds the quoted program name, all that is added to it, its end."""
     floor = max(0, match.start() - LOOK_BACK)
     opening = max(text.rfind(bracket, floor, match.start()) for bracket in "[({")
     if opening < 0:
@@ -174,28 +203,4 @@ def _enclosing_list(text: str, match: re.Match[str]) -> tuple[list[str], int] | 
     if more and not any(word.startswith("--") for word in words):
         extra, end = list_words(text, more.end())
         words += extra
-    return words, end
-
-
-def list_words(text: str, opening: int) -> tuple[list[str], int]:
-    """The items of a list literal as words (names and calls as "$name"), and where it ends."""
-    words: list[str] = []
-    depth, after_comma = 0, True
-    end = min(len(text), opening + MAX_LIST)
-    for match in _ITEM.finditer(text, opening, end):
-        kind = match.lastgroup or ""
-        depth += {"open": 1, "close": -1}.get(kind, 0)
-        if depth == 0:
-            return words, match.end()
-        if depth == 1 and kind in ("text", "bare") and after_comma:
-            words.append(_item(match[0]))
-        if kind in ("text", "bare", "comma", "open"):
-            after_comma = kind == "comma" or (kind == "open" and depth == 1)
-    return words, end
-
-
-def _item(item: str) -> str:
-    quoted = re.fullmatch(r"[rbfu]{0,2}([\"'])(.*)\1", item, re.DOTALL)
-    if quoted:
-        return re.sub(r"\\([\"'\\])", r"\1", quoted[2])
-    return item if re.fullmatch(r"-?[\d.]+", item) else f"${item}"
+    return python_use(text, words, opening, end)

@@ -1,0 +1,98 @@
+"""Commands in pieces: what a variable holds, what is added to it, and where it is used."""
+
+from __future__ import annotations
+
+import pytest
+
+from eagerbuf import check, read_config
+
+PROGRAM = "python -m sglang.launch_server"
+BASE = f"{PROGRAM} --model-path m --max-running-requests 64"
+MORE = "--pp-size 2 --enable-dynamic-chunking --chunked-prefill-size -1"
+LIST = 'cmd = ["python3", "-m", "sglang.launch_server", "--model-path", "m"]\n'
+MORE_LIST = '["--pp-size", "2", "--enable-dynamic-chunking", "--chunked-prefill-size", "-1"]'
+CONDITION = "--pp-size: set under a condition"
+APPENDED = "".join(f"cmd.append({word!r})\n" for word in MORE.split())
+
+
+def verdict(text: str) -> str:
+    return check(read_config(text, release="0.5.14", max_running_requests=64)).verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'SGL="{PROGRAM}"\n$SGL --model-path m {MORE}',
+        f'CMD="{BASE} --chunked-prefill-size 8192"\nCMD+=" {MORE}"\neval $CMD',
+        f'CMD="{BASE} "\nCMD+="{MORE}"\neval "$CMD"',
+        f'CMD="{BASE}"\n$CMD {MORE}',
+        f'CMD="{BASE}"\necho "Starting: $CMD"\nCMD="$CMD {MORE}"\nexec ${{CMD}}',
+        f'export CMD="{BASE}"\nA=1 nohup $CMD {MORE} > log 2>&1 &',
+        f'CMD="{BASE}"\nssh host "cd /x && $CMD {MORE}"',
+        f'CMD=({BASE})\nCMD+=({MORE})\n"${{CMD[@]}}"',
+        f'CMD=(\n  {PROGRAM}  # ours\n  --model-path m\n)\n"${{CMD[@]}}" {MORE} | tee log',
+        f'if a; then\n  b\nfi\nCMD="{BASE}"\nif a; then\n  b\nfi\nCMD+=" {MORE}"\n$CMD',
+        f"{LIST}cmd += {MORE_LIST}\nrun(cmd)",
+        f"{LIST}if a:\n    b()\ncmd.extend({MORE_LIST})\nrun(cmd)",
+        f"{LIST}{APPENDED}run(cmd)",
+        f"{LIST}cmd = cmd + {MORE_LIST}",
+        f"{LIST.strip()} + {MORE_LIST}\n",
+        f'{LIST}cmd += "{MORE}".split()',
+        f'cmd = "{BASE}"\ncmd += " {MORE}"\nos.system(cmd)',
+        f'os.system("{BASE} " + "{MORE}")',
+        f'cmd = ("{PROGRAM} "\n       f"--model-path {{m}} "\n       "{MORE}")',
+    ],
+)
+def test_pieces_that_are_all_in_the_text_are_joined(text: str) -> None:
+    assert verdict(text) == "hangs"
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (f'CMD="{BASE}"\nFULL="$CMD {MORE}"\n$FULL', "$CMD: not expanded"),
+        (
+            f'CMD="{BASE}"\nif a; then\n  CMD+=" {MORE}"\nfi\n$CMD',
+            CONDITION,
+        ),
+        (f'CMD="{BASE}"\nif a; then\nCMD+=" {MORE}"\nfi\n$CMD', CONDITION),
+        (f'CMD="{BASE}"\n[ -n "$A" ] && CMD+=" {MORE}"\n$CMD', CONDITION),
+        (f'CMD="{BASE}"\nCMD+=" $ARGS"\n$CMD', "$ARGS: not expanded"),
+        (f'CMD="{BASE}"\nCMD+=$ARGS\n$CMD', "$ARGS: not expanded"),
+        (f'CMD="{BASE}"\n' + 'CMD+=" --port 1"\n' * 70 + "$CMD", "$CMD: not expanded"),
+        (f"{LIST}if a:\n    cmd += {MORE_LIST}\nrun(cmd)", CONDITION),
+        (f"{LIST}if a:\n    cmd += extra\nrun(cmd)", "$extra: not expanded"),
+        (f"{LIST}cmd.append(extra)", "$cmd: not expanded"),
+        (f"{LIST}cmd.insert(3, extra)", "$cmd: not expanded"),
+        (f"{LIST}run([*cmd, '--pp-size', '2'])", "$cmd: not expanded"),
+        (f"{LIST}run(cmd + {MORE_LIST})", CONDITION),
+        (f"{LIST.strip()} + extra + {MORE_LIST}\n", "$extra: not expanded"),
+        (f"{LIST.strip()} + more(a, [b]) + {MORE_LIST}\n", "$more: not expanded"),
+        (f'os.system("{BASE} " + extra)', "$extra: not expanded"),
+        (f"SGL := {PROGRAM}\nrun:\n\t$(SGL) {MORE}\n", "the command has no flags here"),
+    ],
+)
+def test_pieces_that_are_not_leave_the_verdict_open(text: str, note: str) -> None:
+    got = read_config(text, release="0.5.14", max_running_requests=64)
+    assert check(got).verdict == "unknown"
+    assert any(one.startswith(note) for one in got.unread)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'CMD="{BASE}"\nif a; then\n  CMD+=" --trust-remote-code"\nfi\necho "$CMD"\n$CMD &',
+        f'CMD="{BASE}"\n$CMD --node-rank 0 &\n$CMD --node-rank 1',
+        f"CMD=\"{BASE}\"\n$CMD\nCMD='sleep 1'\n$CMD --pp-size 2",
+        f'{LIST}if a:\n    cmd.append("--trust-remote-code")\nrun(cmd)\ncmd = ["--pp-size", "2"]',
+        f'CMD="{BASE}"\n',
+    ],
+)
+def test_pieces_that_size_nothing_change_nothing(text: str) -> None:
+    got = read_config(text, release="0.5.14")
+    assert (got.values["pp_size"], got.notes) == (1, ())
+
+
+def test_each_use_of_a_variable_is_a_launch() -> None:
+    with pytest.raises(ValueError, match="2 launch commands that differ in pp_size"):
+        read_config(f'CMD="{BASE}"\n$CMD --pp-size 2 &\n$CMD --pp-size 4')

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from eagerbuf.check import Report
+from eagerbuf.read.batches import LAST_START_UP
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,7 +25,12 @@ class Observed(NamedTuple):
 
 
 def observed(batches: DataFrame, report: Report) -> list[Observed]:
-    """The largest prefill and decode batch of `read_log`'s rows, before the scheduler's padding."""
+    """The largest prefill and decode batch of `read_log`'s rows, before the scheduler's padding.
+
+    Of several start-ups in the log only the last one's batches, which `report` is about.
+    """
+    if first := batches.attrs.get(LAST_START_UP):
+        batches = batches[batches.index >= first]
     per_request = report.config["num_tokens_per_bs"]
     found = []
     for kind in ("prefill", "decode"):

@@ -209,3 +209,20 @@ def test_the_verdict_line_says_where_the_release_is_assumed(capsys, arguments, a
     first = printed.out.splitlines()[0]
     assert first.startswith("FITS: SGLang 0.5.23")
     assert first.endswith("(release not given: 0.5.23 assumed)") is assumed
+
+
+def test_only_the_last_start_ups_batches_are_set_against_its_buffer(capsys, tmp_path):
+    log = tmp_path / "server.log"
+    one = (
+        "[2026-07-01 10:00:00] server_args=ServerArgs(model_path='m', tp_size=1, pp_size=1, "
+        "chunked_prefill_size=16384, max_running_requests=64, speculative_algorithm=None)\n"
+        "[2026-07-01 10:00:01 TP0] Prefill batch, #new-seq: 3, #new-token: 16384, "
+        "#cached-token: 0,\n"
+    )
+    log.write_text(one + one.replace("16384", "4096"), encoding="utf-8")
+    _, printed = run(capsys, str(log), "--release", "0.5.14")
+    assert "seen: 1 prefill batches, the largest 4,096 tokens" in printed.out
+    assert " 100 % of the token buffer" in printed.out
+    log.write_text(one + one, encoding="utf-8")
+    _, printed = run(capsys, str(log), "--release", "0.5.14")
+    assert "seen: 2 prefill batches, the largest 16,384 tokens" in printed.out

@@ -154,3 +154,11 @@ def test_a_10_mb_log_takes_at_most_two_seconds() -> None:
 def test_text_that_is_none(text: object) -> None:
     with pytest.raises(ValueError, match=r"^text: "):
         read_log(text)  # type: ignore[arg-type]
+
+
+def test_the_last_start_up_is_told_in_the_frame() -> None:
+    dump = "server_args=ServerArgs(model_path='m', chunked_prefill_size={})\n"
+    old, new = dump.format(16384) + V0_5_14, dump.format(4096) + V0_5_10
+    assert read_log(old + new).attrs == {"last_start_up": 2}
+    assert read_log(old + old).attrs == read_log(V0_5_14).attrs == {"last_start_up": 0}
+    assert len(read_log(old + new)) == 3

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from eagerbuf.read.logged import log_part
 from eagerbuf.read.options import table, version
+from eagerbuf.read.startup import startup
 from eagerbuf.read.text import RECORD, broken_places, pattern, plain, rank_tags, record_from
 
 if TYPE_CHECKING:
     from pandas import DataFrame, DatetimeIndex
 
 MAX_BATCH_LINE = 2**11  # characters of one line
+LAST_START_UP = "last_start_up"  # in a frame's attrs: the label of that start-up's first row
 EXACT_SINCE = "0.5.20"  # from here #new-token counts tokens, before it whole pages
 OLDEST_YEAR, NEWEST_YEAR = "1678", "2261"
 WHOLE_DUMP = 100  # fields; a dump with fewer may lack those that tell its release
@@ -46,10 +49,9 @@ def read_log(text: str, *, release: str | None = None) -> DataFrame:
     (<NA> for decode) and `page_rounded`: whether `new_tokens` is rounded up to whole pages, as it
     is up to 0.5.19. That follows from `release`, else from what the log itself shows (its start-up
     dump, dates, the line's form); <NA> where nothing tells. A line that is cut before its numbers
-    is left out. ValueError for text that is none.
+    is left out. `attrs["last_start_up"]`: label of the first row after the last start-up in the
+    log began (0 where there is one start-up). ValueError for text that is none.
     """
-    import pandas as pd
-
     text = plain(text)
     batches = list(_batches(text))
     stamps = [_stamp(text, batch.place) for batch in batches]
@@ -58,13 +60,23 @@ def read_log(text: str, *, release: str | None = None) -> DataFrame:
         _rounded(text, batch, time) if known is None else known
         for batch, (time, _) in zip(batches, stamps, strict=True)
     ]
+    frame = _frame(batches, stamps, rounded)
+    begins = startup(log_part(text)[0]).begins
+    frame.attrs[LAST_START_UP] = sum(batch.place < begins for batch in batches) if begins else 0
+    return frame
+
+
+def _frame(
+    batches: list[Batch], stamps: list[tuple[str | None, str]], rounded: list[bool | None]
+) -> DataFrame:
+    import pandas as pd
+
+    kinds = ["prefill" if batch.prefill else "decode" for batch in batches]
     return pd.DataFrame(
         {
             "time": _times([time for time, _ in stamps]),
             "tags": pd.Series([tags for _, tags in stamps], dtype=object),
-            "kind": pd.Series(
-                ["prefill" if b.prefill else "decode" for b in batches], dtype=object
-            ),
+            "kind": pd.Series(kinds, dtype=object),
             "new_tokens": pd.array([b.new_tokens for b in batches], dtype="Int64"),
             "requests": pd.array([b.requests for b in batches], dtype="Int64"),
             "cached_tokens": pd.array([b.cached_tokens for b in batches], dtype="Int64"),

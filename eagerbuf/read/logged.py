@@ -12,8 +12,8 @@ PASSED_OVER = (
     "what a log printed counts on a line of its own"
 )
 
-_COMMAND = ("launch_server", "sglang serve", "one_batch", "Engine(", "Runtime(")
-_FLAGS = (" --", "\n--", '"--', "'--")
+_CALLS = ("Engine(", "Runtime(")
+_FLAG = pattern(r"(?<![^\s\"'\[,])--[a-z]")
 _COMMENT = pattern(r"\n[ \t]*#[^\n]*")
 # Words, and then the name of a field; the values of a dump that a terminal broke end with a comma.
 _PROSE = pattern(
@@ -38,7 +38,9 @@ def log_part(text: str) -> tuple[str, list[str]]:
 
 
 def _has_command(text: str) -> bool:
-    return any(word in text for word in (*_COMMAND, *_FLAGS)) or looks_like_yaml(text)
+    """Whether flags are given, which every command has, or fields in code or in YAML."""
+    flags = "--" in text and _FLAG.search(text)
+    return bool(flags) or any(call in text for call in _CALLS) or looks_like_yaml(text)
 
 
 def _blanks(match: re.Match[str]) -> str:

@@ -210,6 +210,15 @@ def test_the_pool_limit_is_in_whole_pages() -> None:
         ("--attention-backend trtllm_mha --page-size 128", "0.5.16", 64),
         ("--attention-backend trtllm_mha --page-size 128", "0.5.17", 128),
         ("--attention-backend fa3 --page-size 128", "0.5.14", 128),
+        ("--attention-backend tokenspeed_mla", "0.5.14", 64),
+        ("--decode-attention-backend tokenspeed_mla --page-size 32", "0.5.22", 32),
+        ("--attention-backend cutedsl_mla --page-size 128", "0.5.23", 64),
+        ("--prefill-attention-backend trtllm_mha", "0.5.14", 64),
+        ("--prefill-attention-backend trtllm_mha --page-size 16", "0.5.23", 16),
+        ("--prefill-attention-backend flashmla", "0.5.14", 1),
+        ("--prefill-attention-backend hpc_ops --page-size 128", "0.5.20", 64),
+        # one after the other: 128 of the first does not suit the second
+        ("--attention-backend cutlass_mla --decode-attention-backend trtllm_mla", "0.5.14", 64),
     ],
 )
 def test_page_sizes_that_an_attention_backend_imposes(flags: str, release: str, page: int) -> None:
@@ -286,6 +295,28 @@ def test_what_turns_mixed_chunks_the_radix_cache_and_chunking_off() -> None:
     assert read(keep).values["disable_radix_cache"] is False
     scoring = read("--enable-mis --chunked-prefill-size 4096").values
     assert (scoring["chunked_prefill_size"], scoring["disable_radix_cache"]) == (-1, True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "release", "off"),
+    [
+        ("--attention-backend dual_chunk_flash_attn", "0.5.14", True),
+        ("--attention-backend dual_chunk_flash_attn --enable-mixed-chunk", "0.5.19", True),
+        ("--enable-deterministic-inference --attention-backend flashinfer", "0.5.14", True),
+        ("--enable-deterministic-inference --attention-backend fa3", "0.5.14", False),
+        ("--enable-deterministic-inference --attention-backend fa4", "0.5.14", True),
+        ("--enable-deterministic-inference --attention-backend fa4", "0.5.20", False),
+        ("--enable-deterministic-inference", "0.5.14", None),
+        ("--enable-deterministic-inference --disable-radix-cache", "0.5.14", True),
+        ("--attention-backend fa3", "0.5.14", False),
+    ],
+)
+def test_attention_backends_that_turn_the_radix_cache_off(
+    flags: str, release: str, off: bool | None
+) -> None:
+    got = read(flags, release).values
+    assert got["disable_radix_cache"] is off
+    assert got["enable_mixed_chunk"] is False
 
 
 def test_a_multimodal_model_on_the_transformers_backend() -> None:

@@ -60,6 +60,7 @@ SWITCHES = frozenset(
         "enable_two_batch_overlap",
         "enable_pdmux",
         "disaggregation_decode_enable_radix_cache",
+        "enable_deterministic_inference",
     ]
 )
 WORDS = frozenset(CHOICES) | frozenset(
@@ -71,6 +72,7 @@ WORDS = frozenset(CHOICES) | frozenset(
         "model_impl",
         "attention_backend",
         "decode_attention_backend",
+        "prefill_attention_backend",
         "disaggregation_mode",
     ]
 )

@@ -16,12 +16,19 @@ from eagerbuf.read.settings import Known, Settings, Value
 MIN_DEFAULT_REQUESTS, MAX_DEFAULT_REQUESTS = 2048, 4096
 CHUNK_OFF = -1
 SMALL_GPU_GIB, FORMER_SMALL_GPU_GIB, SMALL_GPU_SINCE = 20, 35, "0.5.20"
-PAGES = {  # tokens; the first one is taken where another is set
+PAGES = {  # tokens; the first one is taken where another is set, one backend after the other
     "flashmla": (64,),
     "cutlass_mla": (128,),
     "trtllm_mla": (64, 32),
+    "tokenspeed_mla": (64, 32),
+    "cutedsl_mla": (64, 32),
     "trtllm_mha": (64, 32, 16),
+    "hpc_ops": (64,),
 }
+PREFILL_PAGES = ("trtllm_mha", "hpc_ops")  # for prefill alone, too
+DUAL_CHUNK = "dual_chunk_flash_attn"
+DETERMINISTIC = ("fa3", "triton", "ascend")  # keep the radix cache in deterministic inference
+LATER_DETERMINISTIC, LATER_DETERMINISTIC_SINCE = "fa4", "0.5.19"
 WIDE_PAGE, WIDE_PAGES_SINCE = 128, "0.5.17"  # of trtllm_mha
 ONE_REQUEST_SINCE = "0.5.23"  # fewer requests than ranks: one each instead of none
 
@@ -57,12 +64,14 @@ def _page_size(s: Settings, _: Known) -> Value | None:
     found = _as_set("page_size")(s, {})
     if found is None or found.source == "log":
         return found
-    backends = [s.get(name) for name in ("attention_backend", "decode_attention_backend")]
-    for held in filter(None, backends):
-        pages = PAGES.get(str(held.value), (found.value,))
-        wide = held.value == "trtllm_mha" and s.release >= version(WIDE_PAGES_SINCE)
-        if found.value not in pages and not (wide and found.value == WIDE_PAGE):
-            found = Value(pages[0], held.source)
+    held = [s.get(name) for name in ("attention_backend", "decode_attention_backend")]
+    prefill = s.get("prefill_attention_backend")
+    held += [prefill] if prefill and prefill.value in PREFILL_PAGES else []
+    sources = {backend.value: backend.source for backend in held if backend}
+    for name in filter(sources.__contains__, PAGES):
+        wide = name == "trtllm_mha" and s.release >= version(WIDE_PAGES_SINCE)
+        if found.value not in PAGES[name] and not (wide and found.value == WIDE_PAGE):
+            found = Value(PAGES[name][0], sources[name])
     return found
 
 
@@ -134,24 +143,43 @@ def _requests_by_pool(known: Known) -> Value | None:
 
 
 def _enable_mixed_chunk(s: Settings, _: Known) -> Value | None:
-    """Speculation (but for some kinds from 0.5.20) and diffusion models turn it off."""
+    """Speculation (some kinds until 0.5.20), diffusion and dual chunk attention turn it off."""
     flag, algorithm = s.get("enable_mixed_chunk", False), s.get("speculative_algorithm")
+    if dual := _dual_chunk(s):
+        return Value(False, dual.source)
     if flag is None or not flag.value or algorithm is None:
         return None if flag is None or flag.value else flag
     stays = speculation.mixes_chunks(algorithm.value, s.release) and not s.on("dllm_algorithm")
     return Value(stays, flag.source)
 
 
+def _dual_chunk(s: Settings) -> Value | None:
+    backend = s.on("attention_backend")
+    return backend if backend and backend.value == DUAL_CHUNK else None
+
+
 def _disable_radix_cache(s: Settings, _: Known) -> Value | None:
-    """Multi-item scoring and a disaggregated decode server turn the radix cache off."""
-    scoring, mode = s.on("enable_mis"), s.get("disaggregation_mode", "null")
+    """Scoring, dual chunk attention and a disaggregated decode server turn the radix cache off."""
+    scoring, mode = s.on("enable_mis") or _dual_chunk(s), s.get("disaggregation_mode", "null")
     if scoring:
         return Value(True, scoring.source)
     if mode and mode.value == "decode":
         keeps = s.on("disaggregation_decode_enable_radix_cache")
         return Value(keeps is None, (keeps or mode).source)
-    flag = s.get("disable_radix_cache", False)
+    flag, switch = s.get("disable_radix_cache", False), s.by_flag("enable_deterministic_inference")
+    if switch and flag and not flag.value:
+        return _deterministic(s, switch)
     return flag if mode or (flag and flag.value) else None
+
+
+def _deterministic(s: Settings, switch: Value) -> Value | None:
+    """Only some attention backends keep the radix cache; the GPU decides where none is given."""
+    backend = s.get("attention_backend")
+    if backend is None or backend.value is None:
+        return None
+    later = s.release >= version(LATER_DETERMINISTIC_SINCE)
+    keeps = (*DETERMINISTIC, LATER_DETERMINISTIC) if later else DETERMINISTIC
+    return Value(backend.value not in keeps, switch.source)
 
 
 def _admits_whole_prompts(s: Settings, _: Known) -> Value | None:

@@ -11,7 +11,7 @@ BASE = f"{PROGRAM} --model-path m --max-running-requests 64"
 MORE = "--pp-size 2 --enable-dynamic-chunking --chunked-prefill-size -1"
 LIST = 'cmd = ["python3", "-m", "sglang.launch_server", "--model-path", "m"]\n'
 MORE_LIST = '["--pp-size", "2", "--enable-dynamic-chunking", "--chunked-prefill-size", "-1"]'
-CONDITION = "--pp-size: set under a condition"
+CONDITION = "--pp-size: may be set or not"
 APPENDED = "".join(f"cmd.append({word!r})\n" for word in MORE.split())
 
 

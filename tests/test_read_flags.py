@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -58,13 +59,14 @@ def test_flags_that_argparse_accepts(flags: str, expected: dict[str, object]) ->
         ("--tp 2.0", "0.5.14", ("--tp-size", "2.0")),
         ("--chunked-prefill-size 8k", "0.5.14", ("--chunked-prefill-size", "8k")),
         ("--max-running-requests 1k", "0.5.14", ("--max-running-requests", "1k")),
-        ("--context-length 1.5Ki", "0.5.14", ("--context-length", "1.5Ki")),
+        ("--context-length 1.5Ki", "0.5.14", ("--context-length", "1.5Ki", "whole numbers")),
         ("--context-length 8K", "0.5.14", ("--context-length", "8K")),
         ("--context-length 8k", "0.5.9", ("--context-length", "8k")),
         ("--context-length -8k", "0.5.14", ("--context-length",)),
         ("--cp-strategy ring", "0.5.14", ("--cp-strategy", "ring", "zigzag", "interleave")),
         ("--nsa-prefill-cp-mode x", "0.5.14", ("--nsa-prefill-cp-mode", "x")),
-        ("--tp 2 --tp " + "9" * 5000, "0.5.14", ("--tp-size",)),
+        ("--tp 2 --tp " + "9" * 5000, "0.5.14", ("--tp-size", "over 18 digits")),
+        ("--max-total-tokens " + "9" * 19, "0.5.14", ("--max-total-tokens", "over 18 digits")),
     ],
 )
 def test_flags_that_argparse_refuses(flags: str, release: str, words: tuple[str, ...]) -> None:
@@ -190,3 +192,39 @@ def test_only_the_first_unknown_flags_are_compared_with_the_known_ones() -> None
     found = parse([f"--pp-siz{i}" for i in range(400)], "0.5.23")
     assert len(found.notes) == 400
     assert sum("did you mean --pp-size?" in note for note in found.notes) == 8
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--tp 8 4", "4"),
+        ("junk --tp 2", "junk"),
+        ("--enable-dynamic-chunking true", "true"),
+        ("--tp 2 and it fails.", "and it fails."),
+        ("-x --tp 2 3", "-x 3"),
+    ],
+)
+def test_words_that_are_neither_flags_nor_values_are_named(flags: str, words: str) -> None:
+    found = parse(flags.split(), "0.5.14")
+    why = "passed over, no flag and no value of one"
+    assert found.notes == (f"{words}: {why}, and SGLang refuses to start with such words",)
+    assert parse(flags.split(), "0.5.14", strict=False).notes == (f"{words}: {why}",)
+
+
+@pytest.mark.parametrize("flags", ["--foo 3 4 --tp 2", "--tp 2 --foo=3", "--foo a --tp 2 )"])
+def test_values_of_unknown_flags_are_not_named_again(flags: str) -> None:
+    (note,) = parse(flags.split(), "0.5.14").notes
+    assert note.startswith("--foo: ")
+
+
+def test_a_model_behind_sglang_serve_is_one() -> None:
+    got = read_config("sglang serve my/model --tp 2")
+    assert (got.model, got.notes) == ("my/model", ())
+
+
+def test_many_unknown_flags_take_little_time() -> None:
+    argv = [word for i in range(1500) for word in (f"--unknown-flag-{i}", str(i))]
+    parse(argv[:2], "0.5.14")
+    start = time.process_time()
+    assert len(parse(argv, "0.5.14").notes) == 1500
+    assert time.process_time() - start < 1.0

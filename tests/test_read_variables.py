@@ -22,6 +22,14 @@ BARE = [
     "`cat flags`",
     "{{ .Values.extraArgs }}",
     "$A$B",
+    "${PP:+--pp-size ${PP}}",
+    "$$ARGS",
+    "@ARGS@",
+    "!ARGS!",
+    "$env:ARGS",
+    "<other args>",
+    "...",
+    "\u2026",
 ]
 
 
@@ -78,3 +86,34 @@ def test_a_log_that_shows_every_field_decides() -> None:
     got = read_config(f"{SERVER} $ARGS\n[2026-06-30 10:00:00] {log}")
     assert got.values["pp_size"] == 1
     assert got.unread == ()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[--pp-size 4]",
+        "{% if pp %}--pp-size 4{% endif %}",
+        "{%- if pp -%} --pp-size 4 {%- else %} --pp-size 2 {% endif %}",
+        "{{- if .pp }} --pp-size {{ .pp }} {{- end }}",
+    ],
+)
+def test_what_may_be_missing_is_not_known(words: str) -> None:
+    got = read_config(f"{FULL} {words} --page-size 64")
+    assert check(got).verdict == "unknown"
+    assert got.values["pp_size"] is None
+    assert got.values["page_size"] == 64
+    note = "--pp-size: may be set or not, so its value is not known"
+    assert note in got.unread
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[--trust-remote-code] [--port 1]",
+        "{% if x %}--trust-remote-code{% endif %}",
+        "--port {% if x %}1{% else %}2{% endif %}",
+    ],
+)
+def test_what_may_be_missing_and_sizes_nothing_leaves_the_rest_known(words: str) -> None:
+    got = read_config(f"{FULL} {words}")
+    assert (check(got).verdict, got.unread) == ("fits", ())

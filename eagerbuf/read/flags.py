@@ -19,22 +19,17 @@ from eagerbuf.read.options import (
     Version,
     list_for,
     options,
-    release_name,
-    table,
     version,
 )
+from eagerbuf.read.remarks import remarks
 from eagerbuf.read.text import pattern, shown
-from eagerbuf.read.variables import unread_note, without_unread
+from eagerbuf.read.variables import unread_note, without_maybe, without_unread
 
 Bench = tuple[tuple[int, ...], tuple[int, ...]]
 
 MAX_WORDS = 4096
 MAX_DIGITS = 18
 MAX_BENCH = 2**40  # tokens or requests of a benchmark's batch
-MAX_GUESSES = 8  # of what unknown flags are meant for; each compares with every known one
-MAX_NAME = 100  # characters of an unknown flag that are compared with the known ones
-CLOSE = 0.8  # of 1: how alike an unknown flag and the one it is taken to be meant for are
-SHORTEST_PREFIX = 6  # characters of an unknown flag that may be meant for a sizing one
 
 _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -70,13 +65,21 @@ def parse(
     """What `argv` (the words after the program's name) sets in `release` (None: the newest known).
 
     As argparse there: unique prefixes, `--flag=value`, the last of repeated flags. Flags that do
-    not concern sizing are passed over, unknown ones remarked on (`strict`: SGLang refuses them).
+    not concern sizing are passed over, unknown ones and other words remarked on (`strict`: SGLang
+    refuses them); what stands in brackets or under a template's condition may be set or not.
     ValueError for an ambiguous prefix (naming the candidates), a value of the wrong form, and a
     flag that concerns sizing but that this release does not have.
     """
     if len(argv) > MAX_WORDS:
         raise ValueError(f"launch command: {len(argv)} words; give at most {MAX_WORDS}")
-    at = list_for(release)
+    argv, maybe = without_maybe(argv)
+    found = _parse(argv, list_for(release), bench, strict)
+    if not maybe:
+        return found
+    return with_maybe(found, _parse(maybe, list_for(release), bench, strict))
+
+
+def _parse(argv: Sequence[str], at: Version, bench: bool, strict: bool) -> Flags:
     argv, unread = without_unread(argv, at, bench=bench)
     found, rest = _parser(at, bench).parse_known_args(argv)
     values = vars(found)
@@ -84,10 +87,7 @@ def parse(
     for field, choices in CHOICES.items():
         if values.get(field, UNREAD) not in (*choices, UNREAD):
             raise ValueError(f"{_flag(field)} {shown(values[field])}: give {' or '.join(choices)}")
-    notes = [*map(unread_note, unread)]
-    for word in dict.fromkeys(rest):
-        note = _remark(word, at, bench, strict, guesses=len(notes) < MAX_GUESSES)
-        notes += [note] if note else []
+    notes = [*map(unread_note, unread), *remarks(argv, rest, at, bench, strict)]
     notes += [
         f"{_flag(field)}: a variable stands there, so its value is not known"
         for field, value in values.items()
@@ -100,7 +100,7 @@ def parse(
 def with_maybe(found: Flags, maybe: Flags) -> Flags:
     """What a command sets if it is not known whether what `maybe` sets is among it."""
     open_ = [n for n, value in maybe.values.items() if found.values.get(n, maybe) != value]
-    notes = [f"{_flag(name)}: set under a condition, so its value is not known" for name in open_]
+    notes = [f"{_flag(name)}: may be set or not, so its value is not known" for name in open_]
     return replace(
         found,
         values={**found.values, **dict.fromkeys(open_, UNREAD)},
@@ -118,7 +118,7 @@ def whole(text: str) -> int | Unread:
     if _PLACEHOLDER.search(text):
         return UNREAD
     if len(text) > MAX_DIGITS:
-        raise ValueError("too long for a number of tokens or requests")
+        raise argparse.ArgumentTypeError(f"over {MAX_DIGITS} digits; give fewer")
     return int(text)
 
 
@@ -131,7 +131,7 @@ def suffixed(text: str) -> int | Unread:
     if suffix not in _BINARY_UNITS:
         return int(number + fraction) * _UNITS[suffix] // int(10 ** len(fraction))
     if fraction:
-        raise ValueError("a binary suffix takes whole numbers only")
+        raise argparse.ArgumentTypeError(f"a binary suffix takes whole numbers only: {shown(text)}")
     return int(number) * _BINARY_UNITS[suffix]
 
 
@@ -189,33 +189,3 @@ def _shapes(batches: Sequence[Any], lengths: Sequence[Any]) -> Bench | None:
         if min(numbers) < 1 or max(numbers) > MAX_BENCH:
             raise ValueError(f"{name} {shown(numbers)}: give whole numbers from 1 to {MAX_BENCH}")
     return tuple(batches), tuple(lengths)
-
-
-def _remark(word: str, at: Version, bench: bool, strict: bool, *, guesses: bool) -> str | None:
-    """What to say of a word that argparse could not place; ValueError if it concerns sizing."""
-    name = word.partition("=")[0]
-    if not name.startswith("-") or len(name) < 3 or re.search(r"\s", name):
-        return None
-    for option in table():
-        meant = option.name == name or (
-            len(name) >= SHORTEST_PREFIX and option.name.startswith(name)
-        )
-        if option.sizes and meant:
-            gone = version(option.last) < at
-            when = f"gone after {option.last}" if gone else f"new in {option.first}"
-            raise ValueError(
-                f"{name}: SGLang {release_name(at)} has no such flag ({option.name} is {when})"
-            )
-    remark = f"{shown(name)}: passed over, no flag of SGLang {release_name(at)}"
-    if not strict:
-        return remark
-    close = _closest(name, [option.name for option in options(at, bench)]) if guesses else None
-    guess = f"; did you mean {close}?" if close else ""
-    return f"{remark}, which itself refuses to start with it{guess}"
-
-
-def _closest(name: str, known: Sequence[str]) -> str | None:
-    """The known flag that an unknown one is probably meant for."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name[:MAX_NAME], known, 1, cutoff=CLOSE)), None)

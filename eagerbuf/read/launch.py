@@ -19,6 +19,7 @@ _OWN_FLAGS = pattern(r"router|bench_one_batch_server|bench_offline_throughput")
 _IMAGE = pattern(r"sglang[\w./-]{0,80}:([\w.-]{1,80})")
 _TAG_RELEASE = pattern(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
 _PINNED = pattern(r"sglang(?:\[[\w,-]*\])?==(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
+_MODEL = pattern(r"[\w./~<]")
 _VARIABLE = pattern(r"(?:--env=|-e)?(SGLANG_\w+)=(.*)", re.DOTALL)
 _BEFORE_ASSIGNMENT = pattern(
     r"[ \t]*(?:[$>%#][ \t]+)?(?:- )?"
@@ -77,6 +78,8 @@ def from_words(words: Sequence[str], *, ours: bool = False) -> Launch | None:
     place = program_end(words)
     if place is not None:
         rest = _without_model_type(words[place[0] :])
+        if words[place[0] - 1] == "serve" and rest and _MODEL.match(rest[0]):
+            rest.insert(0, "--model-path")  # as it does itself, from 0.5.16 on
         strict = not _OWN_FLAGS.search(words[place[0] - 1])
         release = tag_release(words[: place[0]])
         return Launch(tuple(rest), place[1], env, release, strict=strict)

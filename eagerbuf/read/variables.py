@@ -1,4 +1,4 @@
-"""Words of a command that stand for any number of others: `$ARGS`, `"$@"`, `$(cat flags)`."""
+"""Words of a command that stand for any number of others (`$ARGS`, `"$@"`), or may be missing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,48 @@ from eagerbuf.read.options import Version, options
 from eagerbuf.read.text import pattern, shown
 
 _STANDS_FOR_OTHERS = pattern(
-    r"""(?:\$\{[^{}\n]*\} | \$\((?:[^()\n]|\([^()\n]*\))*\) | `[^`\n]*` | \{\{[^{}\n]*\}\}
-    | \{[\w.\[\]]+\} | \$\*{0,2}(?:[A-Za-z_0-9][\w.]*|[@*]) | %\w+% )+""",
+    r"""(?:\$\{(?:[^{}\n]|\{[^{}\n]*\})*\} | \$\((?:[^()\n]|\([^()\n]*\))*\) | `[^`\n]*`
+    | \{\{[^{}\n]*\}\} | \{[\w.\[\]]+\} | \{%[^%\n]*%\}
+    | \$[\$*]{0,2}(?:[A-Za-z_0-9][\w.]*|[@*]) | \$env:\w+ | %\w+% | @\w+@ | !\w+!
+    | <[^<>\n]+> | \[?\.{3,}\]? | \u2026)+""",
     re.VERBOSE,
 )
+_TAG = pattern(
+    r"(\{%-?[ ]*(?:if|for|unless|else|elif|elsif|end\w*)\b[^%\n]*%\}"
+    r"|\{\{-?[ ]*(?:if|with|range|else|end)\b[^{}\n]*\}\})"
+)
+_OPENS = pattern(r"\{[{%]-?[ ]*(?:if|for|unless|with|range)\b")
+_CLOSES = pattern(r"\{[{%]-?[ ]*end")
+_OPTIONAL = pattern(r"\[--?[A-Za-z]")
+
+
+def without_maybe(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words of a command that are surely there, and those in brackets or under a condition."""
+    words: list[str] = []
+    maybe: list[str] = []
+    depth, bracket = 0, False
+    for word in argv:
+        for part in _parts(word):
+            if "{" in part and _TAG.fullmatch(part):
+                depth += bool(_OPENS.match(part)) - bool(_CLOSES.match(part))
+                continue
+            bracket = bracket or bool(_OPTIONAL.match(part))
+            kept = part.strip("[]") if bracket else part
+            if kept or not word:
+                (maybe if depth > 0 or bracket else words).append(kept)
+            bracket = bracket and not part.endswith("]")
+    return words, maybe
+
+
+def _parts(word: str) -> Sequence[str]:
+    """A word and the conditions that it is cut into; a value under a condition stays one."""
+    if "{" not in word:
+        return (word,)
+    parts = _TAG.split(word)
+    tags = [part for part in parts if part and _TAG.fullmatch(part)]
+    opened = sum(bool(_OPENS.match(t)) - bool(_CLOSES.match(t)) for t in tags)
+    value = len(tags) > 1 and opened == 0 and not any(part.startswith("-") for part in parts)
+    return (word,) if value else parts
 
 
 def without_unread(

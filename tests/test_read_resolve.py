@@ -185,11 +185,41 @@ def test_running_requests(flags: str, release: str, requests: int | None) -> Non
 
 
 def test_fewer_requests_than_ranks_are_none_at_all_before_0_5_23() -> None:
-    with pytest.raises(ValueError, match="max_running_requests=0"):
+    told = "--max-running-requests 4: none is left for each of 8 attention DP ranks; give 8 or"
+    with pytest.raises(ValueError, match=told):
         read(
             "--tp 8 --dp 8 --enable-dp-attention --max-running-requests 4 "
             "--chunked-prefill-size 8192"
         )
+    fields = "tp_size=8, dp_size=8, enable_dp_attention=True, max_running_requests=4"
+    with pytest.raises(ValueError, match="max_running_requests=4: none is left for each of 8"):
+        dump(fields)
+
+
+@pytest.mark.parametrize(
+    ("flags", "release", "told"),
+    [
+        ("--max-running-requests -1", "0.5.19", "--max-running-requests -1: no request could"),
+        ("--max-running-requests 0", "0.5.23", "--max-running-requests 0: no request could run"),
+        ("--max-total-tokens 1 --max-running-requests 8", "0.5.14",
+         "--max-total-tokens 1: a KV pool of 1 token holds no request; give 2 or more"),
+        ("--max-total-tokens 1 --context-length 9", "0.5.23", "--max-total-tokens 1: a KV pool"),
+        ("--max-total-tokens 10 --page-size 64", "0.5.19",
+         "--max-total-tokens 10: the KV pool holds not one page of 64 tokens; give 64 or more"),
+        ("--max-total-tokens 63 --attention-backend flashmla", "0.5.19", "not one page of 64"),
+        ("--max-total-tokens -5", "0.5.19", "--max-total-tokens -5: the KV pool holds no token"),
+    ],
+)  # fmt: skip
+def test_what_leaves_no_request_or_no_page_is_named_as_it_was_given(
+    flags: str, release: str, told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        read(flags, release)
+
+
+def test_an_option_that_leaves_no_request_is_named_as_one() -> None:
+    with pytest.raises(ValueError, match="max_total_num_tokens=1: a KV pool of 1 token holds no"):
+        read("--max-total-tokens 900 --max-running-requests 8", max_total_num_tokens=1)
 
 
 def test_the_pool_limit_is_in_whole_pages() -> None:

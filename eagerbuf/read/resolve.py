@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eagerbuf.config import DEFAULTS, FIELDS, check_value
-from eagerbuf.read import layout, speculation
+from eagerbuf.read import layout, pool, speculation
 from eagerbuf.read.options import version
 from eagerbuf.read.settings import Known, Settings, Value
 
-MIN_DEFAULT_REQUESTS, MAX_DEFAULT_REQUESTS = 2048, 4096
 CHUNK_OFF = -1
 SMALL_GPU_GIB, FORMER_SMALL_GPU_GIB, SMALL_GPU_SINCE = 20, 35, "0.5.20"
 PAGES = {  # tokens; the first one is taken where another is set, one backend after the other
@@ -30,7 +29,6 @@ DUAL_CHUNK = "dual_chunk_flash_attn"
 DETERMINISTIC = ("fa3", "triton", "ascend")  # keep the radix cache in deterministic inference
 LATER_DETERMINISTIC, LATER_DETERMINISTIC_SINCE = "fa4", "0.5.19"
 WIDE_PAGE, WIDE_PAGES_SINCE = 128, "0.5.17"  # of trtllm_mha
-ONE_REQUEST_SINCE = "0.5.23"  # fewer requests than ranks: one each instead of none
 
 Rule = Callable[[Settings, Known], "Value | None"]
 
@@ -99,47 +97,9 @@ def _chunk_by_memory(s: Settings) -> Value | None:
     return Value(16384, "default")
 
 
-def _max_total_num_tokens(s: Settings, known: Known) -> Value | None:
-    """`--max-total-tokens` in whole pages; without it only a log tells the KV pool."""
-    limit, page = s.get("max_total_tokens"), known["page_size"]
-    if limit is None or limit.value is None:
-        return None
-    return Value(limit.value - limit.value % (page.value if page else 1), limit.source)
-
-
 def _context_len(s: Settings, _: Known) -> Value | None:
     found = s.get("context_length")
     return found if found and found.value is not None else None
-
-
-def _max_running_requests(s: Settings, known: Known) -> Value | None:
-    """Per attention DP rank, capped by the KV pool; a log's dump shows it undivided."""
-    asked, ranks = s.get("max_running_requests"), layout.attention_ranks(known)
-    if asked is None or ranks is None:
-        return None
-    if asked.value is None:
-        algorithm = s.get("speculative_algorithm")
-        if algorithm is None:
-            return None
-        if not speculation.sets_requests(algorithm.value):
-            return _requests_by_pool(known)
-        asked = Value(speculation.REQUESTS, "default")
-    least = 1 if s.release >= version(ONE_REQUEST_SINCE) else 0
-    return Value(_within_pool(max(asked.value // ranks, least), known), asked.source)
-
-
-def _within_pool(requests: int, known: Known) -> int:
-    pool = known["max_total_num_tokens"]
-    return min(requests, pool.value // 2) if pool and pool.value is not None else requests
-
-
-def _requests_by_pool(known: Known) -> Value | None:
-    pool, context = known["max_total_num_tokens"], known["context_len"]
-    if not pool or not context or pool.value is None or context.value is None:
-        return None
-    estimated = int(pool.value / context.value * 512)
-    clamped = max(min(estimated, MAX_DEFAULT_REQUESTS), MIN_DEFAULT_REQUESTS)
-    return Value(_within_pool(clamped, known), "default")
 
 
 def _enable_mixed_chunk(s: Settings, _: Known) -> Value | None:
@@ -200,11 +160,11 @@ RULES: dict[str, Rule] = {  # in this order: a rule may look at what stands abov
     "disable_attn_tp_gather": _as_set("disable_attn_tp_gather"),
     "attn_tp_input_scattered": layout.attn_tp_input_scattered,
     "page_size": _page_size,
-    "max_total_num_tokens": _max_total_num_tokens,
+    "max_total_num_tokens": pool.max_total_num_tokens,
     "context_len": _context_len,
     "max_prefill_tokens": _as_set("max_prefill_tokens"),
     "chunked_prefill_size": _chunked_prefill_size,
-    "max_running_requests": _max_running_requests,
+    "max_running_requests": pool.max_running_requests,
     "enable_dynamic_chunking": _as_set("enable_dynamic_chunking"),
     "enable_mixed_chunk": _enable_mixed_chunk,
     "disable_radix_cache": _disable_radix_cache,

@@ -188,3 +188,42 @@ def test_ranks_that_print_their_dumps_are_one_start_up() -> None:
     report = judged(old + old + dump + LINE + failed("boom") + dump, "0.5.14")
     assert report.verdict == "hangs"
     assert "2 start-ups" in str(report)
+
+
+STALLS = [
+    "[2026-06-30 10:07:00 PP1 TP0] Watchdog timeout (self.watchdog_timeout=300, soft=False)",
+    "[2026-06-30 10:07:00 PP1 TP0] Pyspy dump for PID 77:\nProcess 77: python3\nThread 77 (idle)",
+    "[2026-06-30 10:07:00] Health check failed. Server couldn't get a response from detokenizer",
+    "[rank1]:[E630 10:12:00 ProcessGroupNCCL.cpp:632] Watchdog caught collective operation",
+    "[2026-06-30 10:07:00] Scheduler hit an exception: Traceback (most recent call last):\n  File",
+]
+
+
+@pytest.mark.parametrize("after", STALLS)
+def test_a_hang_whose_log_goes_on_with_a_stall(after: str) -> None:
+    for bar in (SOME, SOME + "\n[2026-06-30 10:02:05 PP2 TP0] something else"):
+        assert profile_in(f"{STARTS}{bar}\n{after}\n") == Profile(at="32/128")
+    report = judged(f"{STARTS}{SOME}\n{after}\n", "0.5.14")
+    assert "at probe 32/128" in message(report, "profile-hang", "warning")
+
+
+@pytest.mark.parametrize("after", STALLS)
+@pytest.mark.parametrize(
+    "goes_on",
+    [
+        "[2026-06-30 10:03:00 PP0 TP0] [PP Dynamic Chunk] [PP0] Predictor ready (quadratic). X",
+        "[2026-06-30 10:03:00 PP0 TP0] Prefill batch, #new-seq: 1, #new-token: 6,",
+        "[2026-06-30 10:03:00] The server is fired up and ready to roll!",
+        "INFO:     Application startup complete.",
+        'INFO:     127.0.0.1:4444 - "GET /health HTTP/1.1" 200 OK',
+    ],
+)
+def test_a_start_up_that_went_on_did_not_hang_whatever_follows(after: str, goes_on: str) -> None:
+    assert profile_in(f"{STARTS}{SOME}\n{goes_on}\n{after}\n") is None
+    assert profile_in(f"{STARTS}{SOME}\n{after}\n{goes_on}\n") is None
+
+
+@pytest.mark.parametrize("after", STALLS)
+def test_a_stall_after_the_last_probe_is_not_the_profiles(after: str) -> None:
+    assert profile_in(f"{STARTS}{BAR} 100%|███| 128/128 [00:30<00:00]\n{after}\n") is None
+    assert profile_in(f"{STARTS}{BAR}\n{after}\n") is None

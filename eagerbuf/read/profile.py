@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from eagerbuf.read.text import breakable, pattern, record_from, shown
@@ -9,6 +10,7 @@ from eagerbuf.read.text import breakable, pattern, record_from, shown
 MAX_MESSAGE = 2**12  # characters of the failure's record
 MAX_BROKEN = 2**18  # characters of a text in which words that a terminal broke are looked for
 MAX_REST = 2**10  # characters of a progress bar that a terminal broke
+MAX_STALL = 2**18  # characters after it in which signs of a stall are looked for
 
 _FAILS = {
     False: "Failed to profile prefill latency: ",
@@ -20,12 +22,28 @@ _PROBES = "Profiling prefill latency for dynamic chunking"
 _BROKEN_FAILS = {in_fit: pattern(breakable(words)) for in_fit, words in _FAILS.items()}
 _BAR = pattern(r"(?:[\s\d%|/<:?,.=\[\]#\u2580-\u259f]|it|s)*")
 _COUNT = pattern(r"(\d+/\d+) \[")
+# What a start-up that goes on prints after the profile, and what one that stands still prints.
+_WENT_ON = (
+    _READY,
+    "Prefill batch",
+    "Decode batch",
+    "ready to roll",
+    "server is ready",
+    "Application startup complete",
+    "Uvicorn running",
+    " 200 OK",
+)
+_STALL = pattern(
+    r"watchdog timeout|py-?spy|heartbeat|health[ _-]?check|timed out|\btimeout\b(?!=)|sigquit"
+    r"|distbackenderror|processgroupnccl|traceback \(most recent|\bthread (?:0x)?[0-9a-f]+ \(",
+    re.IGNORECASE,
+)
 _SIZES = pattern(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile that a log shows: what it failed with, if it did, else where the log ends in it.
+    """A profile that a log shows: what it failed with, if it did, else where start-up ends in it.
 
     `served`: batches follow, so that start-up did not hang; `at`: "37/128" probes, or "";
     `in_fit`: every rank failed alike, at the fit of what PP rank 0 had measured (from 0.5.20).
@@ -53,10 +71,26 @@ def profile_in(text: str) -> Profile | None:
         served = max(text.rfind("Prefill batch"), text.rfind("Decode batch")) > start
         return Profile(shown(whole.rstrip(". ")), served, in_fit=in_fit)
     place = text.rfind(_PROBES)
-    if place < 0 or not _ends_in_bar(text, place + len(_PROBES)):
+    if place < 0:
         return None
-    counts = _COUNT.findall(text, place)
-    return Profile(at=counts[-1] if counts else "")
+    if _ends_in_bar(text, place + len(_PROBES)):
+        counts = _COUNT.findall(text, place)
+        return Profile(at=counts[-1] if counts else "")
+    at = _COUNT.search(text, place, place + MAX_REST)
+    stalls = at and not _is_over(at[1]) and _stalls(text, at.end())
+    return Profile(at=at[1]) if at and stalls else None
+
+
+def _is_over(count: str) -> bool:
+    done, _, of = count.partition("/")
+    return done == of
+
+
+def _stalls(text: str, place: int) -> bool:
+    """Whether what follows an unfinished bar shows a stall, and nothing of start-up going on."""
+    if any(text.find(words, place) >= 0 for words in _WENT_ON):
+        return False
+    return bool(_STALL.search(text, place, place + MAX_STALL))
 
 
 def _last_failure(text: str, in_fit: bool) -> int:

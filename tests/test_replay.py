@@ -225,6 +225,18 @@ def test_a_half_done_request_may_fill_its_own_page():
     assert batches(frame) == [(P, 3, 1), (P, 3, 1), (P, 1, 1), (D, 1, 1)]
 
 
+def test_a_half_done_request_at_the_end_of_a_page_has_none_to_fill():
+    # 15 pages. The running request takes a fourth one just before the other needs its twelfth, so
+    # the last 3 of the 47 wait: for one decode, and until the first, which would need a fifth
+    # page, is retracted with 13 outputs: 17 tokens to prefill and 7 to come
+    config = EngineConfig(5, 4, max_total_num_tokens=60, page_size=4, enable_mixed_chunk=True)
+    frame = replay(requests((4, 20), (47, 1, 0.001)), config, step_ms=10)
+    both = [(P, 4, 1), *[(M, 5, 2)] * 11, (D, 1, 1), (P, 3, 1)]
+    again = [(P, 4, 1), (P, 5, 1), (P, 5, 1), (P, 3, 1), *[(D, 1, 1)] * 6]
+    assert batches(frame) == both + again
+    assert (frame.attrs["retracted"], frame.attrs["finished"]) == (1, 2)
+
+
 def test_a_broken_page_of_the_pool_is_of_no_use():
     config = EngineConfig(64, 4, max_total_num_tokens=35, page_size=4)
     frame = replay(requests((28, 1), (27, 1)), config)  # 28 + 4 is under 35, but not under 32

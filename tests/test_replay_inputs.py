@@ -94,8 +94,9 @@ def test_max_steps_ends_early():
 
 
 def test_a_chunk_smaller_than_a_page_admits_nothing():
-    frame = replay(requests((3, 1)), EngineConfig(8, 4, page_size=16))
-    assert frame.attrs["never_fits"] == 1
+    for chunk, dropped in ((8, 1), (15, 1), (16, 0)):
+        frame = replay(requests((20, 1)), EngineConfig(chunk, 4, page_size=16))
+        assert frame.attrs["never_fits"] == dropped
 
 
 @pytest.mark.parametrize(

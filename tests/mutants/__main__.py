@@ -1,6 +1,7 @@
 """make mutants: every mutant of the formulas against their tests; survivors need a reason.
 
 Two passes: tests worked by hand and properties, then what survived against the released code.
+Mutants that survivors.csv has a reason for count as survivors and are not tried.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from io import StringIO
 from os import environ
 
@@ -100,12 +101,14 @@ def tally(room: str, share: float) -> Tally:
     print(f"\n{room}: {len(chosen)} of {len(found)} mutants", flush=True)
     if not survives(None, tests):
         sys.exit(f"mutants: the tests of {room} fail on the code as it is")
-    left = alive(chosen, tests)
+    excused = [mutant for mutant in chosen if key(mutant) in reasons()]
+    left = alive((mutant for mutant in chosen if mutant not in excused), tests)
     if room in RELEASED and sglang(NEEDED[0]).cached:
         left = alive(left, [COMPARED, "-k", RELEASED[room]])
-    return Tally(len(chosen), left)
+    return Tally(len(chosen), [*excused, *left])
 
 
+@cache
 def reasons() -> dict[tuple[str, str, str], str]:
     """Why a survivor may live, by (file, the line, the changed line)."""
     with REASONS.open(encoding="utf-8", newline="") as file:

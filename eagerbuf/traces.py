@@ -8,6 +8,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -67,12 +68,16 @@ def _check_file(path: Path) -> None:
 
 def _read(file: TextIO, name: str) -> list[_Request]:
     lines = _lines(file, name)
-    first = next(lines, None)
+    blank, first = 0, next(lines, None)
     if first is None:
         raise ValueError(f"{name}: not a request trace (empty)")
+    while not first.strip():
+        blank, first = blank + 1, next(lines, None)
+        if first is None:
+            raise ValueError(f"{name}, line 1: not a request trace (nothing but blanks)")
     reader = _mooncake if first.lstrip().startswith("{") else _csv
     rows: list[_Request] = []
-    for row in reader(_again(first, lines), name):
+    for row in reader(_again(blank, first, lines), name):
         if len(rows) == MAX_REQUESTS:
             raise ValueError(f"{name}: over {MAX_REQUESTS} requests; split the trace")
         rows.append(row)
@@ -90,7 +95,9 @@ def _lines(file: TextIO, name: str) -> Iterator[str]:
         yield line
 
 
-def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
+def _again(blank: int, first: str, rest: Iterator[str]) -> Iterator[str]:
+    """All lines once more; blank ones count in the numbers of lines that errors name."""
+    yield from repeat("\n", blank)
     yield first
     yield from rest
 
@@ -118,8 +125,8 @@ def _json(line: str, where: str) -> Any:
 def _csv(lines: Iterator[str], name: str) -> Iterator[_Request]:
     reader = csv.reader(lines, strict=True)
     try:
-        header = [field.strip() for field in next(reader)]
-        parse = _parser(header, name)
+        header = [field.strip() for field in next(filter(None, reader))]
+        parse = _parser(header, f"{name}, line {reader.line_num}")
         for fields in reader:
             where = f"{name}, line {reader.line_num}"
             if not fields:
@@ -131,7 +138,7 @@ def _csv(lines: Iterator[str], name: str) -> Iterator[_Request]:
         raise ValueError(f"{name}, line {reader.line_num}: not valid CSV ({error})") from None
 
 
-def _parser(header: Sequence[str], name: str) -> Callable[[list[str], str], _Request]:
+def _parser(header: Sequence[str], where: str) -> Callable[[list[str], str], _Request]:
     """How to read a row under this header; ValueError if no known trace has it."""
     columns = set(header)
     if len(columns) == len(header):
@@ -141,7 +148,7 @@ def _parser(header: Sequence[str], name: str) -> Callable[[list[str], str], _Req
             return _Ours(header)
     shown = ",".join(header)[:80]
     raise ValueError(
-        f"{name}, line 1: not a request trace (columns {shown!r}); known are {','.join(AZURE)} "
+        f"{where}: not a request trace (columns {shown!r}); known are {','.join(AZURE)} "
         f"(Azure), JSON lines with {','.join(MOONCAKE)} (Mooncake), {','.join(OURS)}[,arrival_s]"
     )
 
@@ -168,6 +175,9 @@ class _Azure:
         seconds, fraction = time = _timestamp(fields[self.time], where)
         self.start = self.start or time  # counting from here keeps the digits after the point
         arrival = seconds - self.start[0] + (fraction - self.start[1])
+        if abs(arrival) > MAX_SECONDS:
+            far = f"must be within {int(MAX_SECONDS)} s of the first row's"
+            raise ValueError(f"{where}: TIMESTAMP={_short(fields[self.time])} {far}")
         prompt = _tokens(_number(fields[self.prompt]), AZURE[1], 1, where)
         return _Request(prompt, _tokens(_number(fields[self.output]), AZURE[2], 0, where), arrival)
 
@@ -191,9 +201,11 @@ def _tokens(value: Any, field: str, least: int, where: str) -> int:
 
 def _seconds(value: Any, field: str, where: str, per_second: int = 1) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and 0 <= value <= MAX_SECONDS * per_second:
+    most = int(MAX_SECONDS) * per_second
+    if number and 0 <= value <= most:
         return float(value / per_second)
-    raise ValueError(f"{where}: {field}={_short(value)} must be a time >= 0")
+    unit = "s" if per_second == 1 else "ms"
+    raise ValueError(f"{where}: {field}={_short(value)} must be a time >= 0 and <= {most} {unit}")
 
 
 def _timestamp(text: str, where: str) -> tuple[int, float]:

@@ -66,11 +66,26 @@ def test_our_own_columns_in_any_order(tmp_path):
     assert loaded(tmp_path, OURS + "chat,5e-05,3,4\n") == [(3, 4, 0.00005)]
 
 
+def test_blank_lines_before_the_first_row(tmp_path):
+    assert loaded(tmp_path, "\n \n" + MOONCAKE) == loaded(tmp_path, MOONCAKE)
+    assert loaded(tmp_path, "\r\n\nprompt_tokens,output_tokens\n3,4\n") == [(3, 4, 0.0)]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "not a request trace .empty"),
         ("\n", "line 1: not a request trace"),
+        ("\n \n", "line 1: not a request trace .nothing but blanks"),
+        ("\n\na,b\n1,2\n", "line 3: not a request trace .columns 'a,b'"),
+        ("\n" + AZURE + "yesterday,1,1\n", "line 3: TIMESTAMP='yesterday'"),
+        ("\n" + MOONCAKE.replace("7", "0"), "line 2: input_length=0"),
+        (
+            AZURE + "2026-11-16 18:15:46,1,1\n1900-01-01 18:15:46,1,1\n",
+            "line 3: TIMESTAMP='1900-01-01 18:15:46' must be within 1000000000 s of the first",
+        ),
+        (OURS + "chat,1e10,1,1\n", "arrival_s=10000000000.0 must be .* <= 1000000000 s"),
+        (MOONCAKE.replace("3000", "2000000000000"), "timestamp=2.* <= 1000000000000 ms"),
         (AZURE, "no request in it"),
         ("a,b\n1,2\n", "line 1: not a request trace .columns 'a,b'"),
         ("prompt_tokens\n1\n", "line 1: not a request trace"),

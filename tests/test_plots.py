@@ -330,6 +330,13 @@ def test_a_fifth_line_is_drawn():
     assert lines == ["released", *(f"chunk {chunk:,}" for chunk in reversed(chunks))]
 
 
+def test_a_workspace_without_waste_says_so():
+    table = workspace_table([find_model("DeepSeek-V3")], [8, 16], [16384])
+    whole = title(plots.workspace_by_ranks(table[table.saved_bytes == 0]))
+    assert whole.startswith("DeepSeek-V3: every token of the workspace can be used")
+    assert title(plots.workspace_by_ranks(table.assign(saved_bytes=2**30))).endswith("no token")
+
+
 def test_a_search_tells_how_many_producers_reach_their_ceiling():
     bins = ["75-100 %", "ceiling", "over"]
     rows = [("prefill", 4, 2, 0), ("decode", 0, 3, 0), ("verify", 1, 0, 0)]

@@ -169,7 +169,7 @@ def rarity(table: DataFrame) -> go.Figure:
     two, other = table[table.power_of_two], table[~table.power_of_two]
     differ, pairs = int(two.tuned_set_differs.sum()), int(two.pairs.sum())
     fig = figure(
-        f"Power-of-two alignments hardly ever tune another bucket set: {differ} of {pairs:,} pairs",
+        f"With power-of-two alignments {differ:,} of {pairs:,} pairs tune another bucket set",
         "alignment (tokens)",
         "pairs with another set (%)",
         bargap=0.25,

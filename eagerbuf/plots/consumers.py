@@ -43,10 +43,12 @@ def workspace_by_ranks(frame: DataFrame) -> go.Figure:
 
 def _finding(part: DataFrame) -> str:
     """What one model's lines show, between the least and the most ranks."""
-    chunk = int(part.chunk[part.saved_bytes > 0].max())
+    name, wasted = part.model.iloc[0], part.chunk[part.saved_bytes > 0]
+    if not len(wasted):
+        return f"{name}: every token of the workspace can be used, at any of these chunks"
+    chunk = int(wasted.max())
     rows = part[part.chunk == chunk].sort_values("ep_size")
     saved = [f"{n / GB:.1f} GB at EP {ranks}" for n, ranks in _ends(rows)]
-    name = part.model.iloc[0]
     return f"{name}: at least {' and '.join(saved)} on each rank hold no token"
 
 

@@ -20,9 +20,9 @@ _SPEAKS = frozenset(
 _ASKS = frozenset(("test", "[", "[[", "trap", "alias", "awk"))
 
 
-def command_start(text: str, position: int) -> int:
+def command_start(text: str, position: int, look_back: int = LOOK_BACK) -> int:
     """Where the line of the command begins, lines that a backslash joins to it included."""
-    floor = max(0, position - LOOK_BACK)
+    floor = max(0, position - look_back)
     start = max(text.rfind("\n", floor, position) + 1, floor)
     while start > floor:
         previous = max(text.rfind("\n", floor, start - 1) + 1, floor)

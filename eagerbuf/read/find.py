@@ -9,13 +9,14 @@ from typing import Any
 
 from eagerbuf.read import flags
 from eagerbuf.read.commands import command_start
+from eagerbuf.read.environment import in_effect
 from eagerbuf.read.flags import UNREAD, Flags
-from eagerbuf.read.launch import Launch, exported, named_releases, tag_release
+from eagerbuf.read.launch import Launch, named_releases, tag_release
 from eagerbuf.read.options import names_sizing
 from eagerbuf.read.others import refuse_other_engine
 from eagerbuf.read.scripts import launches_in
 from eagerbuf.read.startup import Startup, engine_calls
-from eagerbuf.read.text import pattern, shown
+from eagerbuf.read.text import pattern, places, shown
 from eagerbuf.read.tokens import command_words
 from eagerbuf.releases import find_release
 
@@ -45,7 +46,7 @@ def find_launches(text: str, log: Startup, *, alone: bool = False) -> list[Launc
     found = (_in_yaml(text, log) if looks_like_yaml(text) else []) or launches_in(text)
     found = [item for item in found if item.named] or found
     found = [item for item in found if item.has_flags] or ([] if log.found else found[:1])
-    found = found or [_from_call(values) for values in engine_calls(text)]
+    found = found or _from_calls(text)
     if not log.found and not any(item.named for item in found):
         _refuse_others(text)
     if found or log.found:
@@ -55,7 +56,13 @@ def find_launches(text: str, log: Startup, *, alone: bool = False) -> list[Launc
             refuse_other_engine(text[command_start(text, match.start()) : match.start()])
             words, _ = command_words(text, match.start(1))
             release = tag_release(text[: match.start()].split()[-100:])
-            return [Launch(tuple(w.text for w in words), env=exported(text), release=release)]
+            return [
+                Launch(
+                    tuple(w.text for w in words),
+                    env=in_effect(text, match.start()),
+                    release=release,
+                )
+            ]
     if alone:
         return []
     raise ValueError(
@@ -80,6 +87,14 @@ def _in_yaml(text: str, log: Startup) -> list[Launch]:
     from eagerbuf.read.yamls import in_list_items, in_yaml
 
     return in_list_items(text) if log.found else in_yaml(text)
+
+
+def _from_calls(text: str) -> list[Launch]:
+    """The engine started in Python code, under the variables set before the first call."""
+    calls = [_from_call(values) for values in engine_calls(text)]
+    first = min(places(text, "Engine(", "Runtime("), default=0)
+    env = in_effect(text, first) if calls else {}
+    return [replace(call, env=env) for call in calls]
 
 
 def _from_call(values: Mapping[str, Any]) -> Launch:

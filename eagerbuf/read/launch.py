@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from eagerbuf.read.options import names_sizing
-from eagerbuf.read.text import pattern, places
-from eagerbuf.read.tokens import unquote
+from eagerbuf.read.text import pattern
 
 _SERVER = pattern(
     r"(?:\S*/)?(?:sglang(?:_router)?[./](?:srt[./])?)?"
@@ -21,12 +20,6 @@ _TAG_RELEASE = pattern(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
 _PINNED = pattern(r"sglang(?:\[[\w,-]*\])?==(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
 _MODEL = pattern(r"[\w./~<]")
 _VARIABLE = pattern(r"(?:--env=|-e)?(SGLANG_\w+)=(.*)", re.DOTALL)
-_BEFORE_ASSIGNMENT = pattern(
-    r"[ \t]*(?:[$>%#][ \t]+)?(?:- )?"
-    r"(?:(?:export|env|ENV|set|setenv|declare -x|typeset -x)[ \t]+)*(?:\w+=[^\s]*[ \t;]+)*"
-)
-_ASSIGNMENT = pattern(r"(SGLANG_\w+)[= ](\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"'#]*)")
-_COMMENT = pattern(r"[ \t]*#[ \t]*(?:export|SGLANG_)")
 
 
 @dataclass(frozen=True)
@@ -74,9 +67,9 @@ def from_words(words: Sequence[str], *, ours: bool = False) -> Launch | None:
     flags alone do only where nothing stands before them.
     """
     words = list(words)
-    env = dict(variables(words))
     place = program_end(words)
     if place is not None:
+        env = dict(variables(words[: place[0]]))
         rest = _without_model_type(words[place[0] :])
         if words[place[0] - 1] == "serve" and rest and _MODEL.match(rest[0]):
             rest.insert(0, "--model-path")  # as it does itself, from 0.5.16 on
@@ -89,6 +82,7 @@ def from_words(words: Sequence[str], *, ours: bool = False) -> Launch | None:
         return None  # another program
     if not (ours or first == 0) or not any(map(names_sizing, words)):
         return None
+    env = dict(variables(before))
     return Launch(tuple(words[first:]), False, env, tag_release(before), named=False)
 
 
@@ -129,15 +123,3 @@ def variables(words: Iterable[str]) -> Iterator[tuple[str, str]]:
         match = _VARIABLE.fullmatch(word)
         if match:
             yield match[1], match[2]
-
-
-def exported(text: str) -> dict[str, str]:
-    """SGLANG_ variables set on lines of their own: export, ENV, plain assignments."""
-    found: dict[str, str] = {}
-    for place in places(text, "SGLANG_"):
-        line = max(text.rfind("\n", 0, place) + 1, place - 400)
-        match = _ASSIGNMENT.match(text, place)
-        alone = match and _BEFORE_ASSIGNMENT.fullmatch(text, line, place)
-        if match and alone and not _COMMENT.match(text, line, place + len("SGLANG_")):
-            found[match[1]] = unquote(match[2])
-    return found

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from eagerbuf.config import FIELDS, check_value
+from eagerbuf.read.environment import doubts, in_effect
 from eagerbuf.read.find import agreed_flags, find_launches, release_of
 from eagerbuf.read.flags import Flags
-from eagerbuf.read.launch import Launch, exported
+from eagerbuf.read.launch import Launch
 from eagerbuf.read.logged import log_part
 from eagerbuf.read.options import list_for
 from eagerbuf.read.profile import profile_in
-from eagerbuf.read.reading import Reading, make_reading
+from eagerbuf.read.reading import NO_COPY, ON, Reading, make_reading
 from eagerbuf.read.resolve import CHUNK_OFF, effective
 from eagerbuf.read.served import served_model
 from eagerbuf.read.settings import Known, Settings, Value
@@ -63,8 +64,8 @@ def read_config(
     known = effective(settings, {**_log_values(log, last), **options})
     if log.dump is None and not launches:
         _forget_what_tags_contradict(known, log, text)
-    env = _environment(launches) or exported(text)
-    sized = also_sized(launches, env)
+    env = _environment(launches) if launches else in_effect(text, len(text))
+    sized = [*doubts(text, env, NO_COPY, ON), *also_sized(launches, env)]
     return make_reading(
         known,
         env=env,
@@ -78,8 +79,14 @@ def read_config(
 
 
 def _environment(launches: Sequence[Launch]) -> dict[str, str]:
-    """The variables of all commands, the last one's value where they differ."""
-    return {name: value for launch in launches for name, value in launch.env.items()}
+    """The variables of all commands, the last one's value where they differ.
+
+    Copying is off only if it is off for each of them.
+    """
+    env = {name: value for launch in launches for name, value in launch.env.items()}
+    if any(launch.env.get(NO_COPY, "").lower() not in ON for launch in launches):
+        env.pop(NO_COPY if len(launches) > 1 else "", None)
+    return env
 
 
 def _option(name: str, value: Any) -> Value:

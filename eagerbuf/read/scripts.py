@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from eagerbuf.read.assembled import Use, array_words, python_use, shell_uses
 from eagerbuf.read.commands import LOOK_BACK, command_at, command_start, commands
+from eagerbuf.read.environment import in_effect
 from eagerbuf.read.launch import (
     Launch,
-    exported,
     from_words,
     program_end,
     tag_release,
@@ -81,20 +81,32 @@ def _launches_at(text: str, match: re.Match[str], depth: int) -> tuple[list[Laun
     script = _enclosing_script(text, match.start())
     if script:
         opening, body, end = script
-        words = _texts(command_words(text, command_start(text, opening))[0])
-        around = Launch((), env=dict(variables(words)), release=tag_release(words))
+        words, _ = command_at(text, command_start(text, opening), opening)
+        around = _around(text, words, _texts(w for w in words if w.start < opening))
         return [within(inner, around) for inner in launches_in(body, depth + 1)], end
     if _LIST_ENDS.match(text, match.end()):
         listed = _enclosing_list(text, match)
         if listed:
-            return _launches_of([listed[0]]), listed[1]
+            return _launches_of(text, [listed[0]], match.start()), listed[1]
     return _shell_launches(text, match, depth)
 
 
-def _launches_of(uses: Sequence[Use]) -> list[Launch]:
-    """The launches that assembled commands are."""
-    found = [(from_words(use.words), use.maybe) for use in uses]
-    return [replace(launch, maybe=tuple(maybe)) for launch, maybe in found if launch]
+def _launches_of(text: str, uses: Sequence[Use], place: int) -> list[Launch]:
+    """The launches that assembled commands are, the first of them at `place`."""
+    found: list[Launch] = []
+    for use in uses:
+        launch = from_words(use.words)
+        if launch:
+            end, _ = program_end(use.words) or (0, False)
+            env = in_effect(text, place if use.place is None else use.place, use.words[:end])
+            found.append(replace(launch, env={**env, **launch.env}, maybe=tuple(use.maybe)))
+    return found
+
+
+def _around(text: str, words: Sequence[Word], before: Sequence[str]) -> Launch:
+    """What surrounds the program of a command: its variables, and its container's image."""
+    env = in_effect(text, words[0].start, before) if words else {}
+    return Launch((), env={**env, **dict(variables(before))}, release=tag_release(before))
 
 
 def _shell_launches(text: str, match: re.Match[str], depth: int) -> tuple[list[Launch], int]:
@@ -105,9 +117,7 @@ def _shell_launches(text: str, match: re.Match[str], depth: int) -> tuple[list[L
     words, end = command_at(text, start, match.start())
     end = max(end, match.end())
     first = next((i for i, word in enumerate(words) if word.end > match.start()), len(words))
-    before = _texts(words[:first])
-    env = exported(text[max(0, start - LOOK_BACK) : start])
-    around = Launch((), env=env | dict(variables(before)), release=tag_release(before))
+    around = _around(text, words, _texts(words[:first]))
     if first == len(words):
         return [], end
     found, end = _named_in(text, words[first:], end, depth)
@@ -122,7 +132,7 @@ def _named_in(text: str, words: list[Word], end: int, depth: int) -> tuple[list[
         value = _texts(_last_with_program(word.text.partition("=")[2]))
         uses = shell_uses(text, variable["name"], word.start, value, word.end) if value else []
         if uses:
-            return _launches_of(uses), word.end
+            return _launches_of(text, uses, word.start), word.end
     if not _is_script(word.text):
         named = _texts(words)
         launch = from_words(named) if program_end(named) else None
@@ -151,10 +161,10 @@ def _in_array(text: str, match: re.Match[str]) -> tuple[list[Launch], int] | Non
     if named is None or held is None or held[1] < match.end():
         return None
     uses = shell_uses(text, named[1], named.start(1), *held)
-    return _launches_of(uses), held[1]
+    return _launches_of(text, uses, opening), held[1]
 
 
-def _texts(words: Sequence[Word]) -> list[str]:
+def _texts(words: Iterable[Word]) -> list[str]:
     return [word.text for word in words]
 
 

@@ -29,7 +29,7 @@ def profile(case: Case) -> Iterator[Finding]:
 def hang(*, certain: bool) -> Finding:
     """The finding on a release whose ranks wait for ever if the profile fails."""
     if certain:
-        what = f"and here it is certain to fail: {_WHERE}"
+        what = f"for ever; here it is certain to fail: {_WHERE}"
     else:
         what = f"for ever; nothing here makes it fail for certain, but if it does, {_WHERE}"
     return Finding(

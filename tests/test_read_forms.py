@@ -226,6 +226,11 @@ def test_a_terminal_that_broke_the_lines(width: int) -> None:
         "When I add --pp-size 2 --enable-dynamic-chunking",
         "Adding --pp-size 2 fails",
         "curl --data x",
+        "\n--pp-size 2 would make it hang.",
+        "\n--chunked-prefill-size -1 did not help.",
+        "\n--pp-size=2: pipeline parallelism",
+        "\n- --pp-size 4: pipeline\n- --tp 2",
+        "\n# note\n\n  --pp-size 2 is what it needs",
         "64 GPUs in all",
     ],
 )
@@ -358,6 +363,13 @@ def test_launches_that_agree_and_launches_that_do_not() -> None:
         "  Example: sglang serve --model-path <model> [options]\n",
         "from sglang.launch_server import main\n",
         "pkill -f sglang.launch_server\n",
+        "while ! pgrep -f 'sglang.launch_server --tp 4'; do sleep 1; done\n",
+        "ps aux | grep 'sglang.launch_server --tp 4' | wc -l\n",
+        'echo "Running python -m sglang.launch_server --tp 4"\n',
+        'print("Running: python -m sglang.launch_server --tp 4")\n',
+        'logger.info("python -m sglang.launch_server --tp 4")\n',
+        "trap \"pkill -f 'sglang.launch_server --tp 4'\" EXIT\n",
+        "# python -m sglang.launch_server --tp 4\n",
         "curl -X POST http://localhost --data '{\"tp\": 1}'\n",
     ],
 )
@@ -445,3 +457,27 @@ def test_a_reading_shows_what_was_set_and_what_is_unknown() -> None:
 def test_text_without_a_launch_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no SGLang launch command"):
         read_config(text)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "--pp-size 2",
+        '\n--pp-size 2 \\\n--json-model-override-args \'{"a": 1, "b": 2}\'',
+        "# double spaced\n\n--pp-size 2 &",
+    ],
+)
+def test_flags_alone_below_a_blank_line_still_belong_to_the_command(more: str) -> None:
+    got = read_config(f"sglang serve --tp 8\n\n{more}\n")
+    assert sets(got) == {"tp_size": 8, "pp_size": 2}
+
+
+def test_a_command_that_is_only_printed_counts_where_there_is_no_other() -> None:
+    text = 'echo "sglang serve --tp 8" > run.sh\nchmod +x run.sh\n'
+    assert sets(read_config(text)) == {"tp_size": 8}
+    assert sets(read_config("`sglang serve` is run as\n# sglang serve --tp 8\n")) == {"tp_size": 8}
+
+
+def test_a_command_in_a_comment_does_not_hide_list_items() -> None:
+    text = "# as python3 -m sglang.launch_server --tp 2\nargs:\n- --tp\n - '8'\n- --port\n"
+    assert sets(read_config(text)) == {"tp_size": 8}

@@ -53,4 +53,5 @@ def commands(script: str) -> Iterator[list[Word]]:
 def starts_nothing(words: Sequence[str]) -> bool:
     """Whether a command only speaks of another one: echo, grep, pgrep and the like."""
     named = (word for word in words if word not in _KEYWORDS and not _ASSIGNS.match(word))
-    return next(named, "").rsplit("/", 1)[-1] in _SPEAKS | _ASKS
+    name = next(named, "").partition("(")[0].rsplit("/", 1)[-1]
+    return name in _SPEAKS | _ASKS or name.startswith(("logger.", "logging."))

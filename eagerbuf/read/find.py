@@ -43,9 +43,10 @@ def find_launches(text: str, log: Startup, *, alone: bool = False) -> list[Launc
     With a start-up log in the text there may be none; without one, ValueError if there is none,
     unless what else it shows tells enough `alone`.
     """
-    found = (_in_yaml(text, log) if looks_like_yaml(text) else []) or launches_in(text)
+    found = _written_out(text, log)
     found = [item for item in found if item.named] or found
     found = [item for item in found if item.has_flags] or ([] if log.found else found[:1])
+    found = [item for item in found if not item.mentioned] or found
     found = found or _from_calls(text)
     if not log.found and not any(item.named for item in found):
         _refuse_others(text)
@@ -82,11 +83,22 @@ def looks_like_yaml(text: str) -> bool:
     return len(text) <= MAX_YAML and bool(_LOOKS_YAML.search(text))
 
 
-def _in_yaml(text: str, log: Startup) -> list[Launch]:
-    """Launches in YAML; in a text that is a log too, anything but list items is an accident."""
+def _written_out(text: str, log: Startup) -> list[Launch]:
+    """Launches in YAML, in list items, in shell or in code.
+
+    In a text that is a log too, YAML is an accident; list items below a command are prose.
+    """
+    if not looks_like_yaml(text):
+        return launches_in(text)
     from eagerbuf.read.yamls import in_list_items, in_yaml
 
-    return in_list_items(text) if log.found else in_yaml(text)
+    found = [] if log.found else in_yaml(text)
+    listed = [] if found else in_list_items(text)
+    if found or any(item.named for item in listed):
+        return found or listed
+    told = launches_in(text)
+    started = any(item.has_flags and not item.mentioned for item in told)
+    return told if started else listed or told
 
 
 def _from_calls(text: str) -> list[Launch]:
@@ -197,7 +209,10 @@ def _written_config(text: str, name: str) -> list[str] | None:
         closing = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE)
         end = closing.search(text, match.end())
         if end:
-            launches = _in_yaml(text[match.end() : end.start()], Startup())
+            from eagerbuf.read.yamls import in_list_items, in_yaml
+
+            body = text[match.end() : end.start()]
+            launches = in_yaml(body) or in_list_items(body)
             return list(launches[0].argv) if launches else []
     return None
 

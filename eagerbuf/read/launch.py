@@ -29,7 +29,7 @@ class Launch:
     `env`: SGLANG_ variables; `release`: what an image's tag names; `named`: whether the program is;
     `strict`: whether it refuses every flag that the server and `bench_one_batch` do not have;
     `place`: where in the text the program's name is; `container`: the name of its container;
-    `maybe`: words that a condition adds, or not.
+    `maybe`: words that a condition adds, or not; `mentioned`: in a comment, an echo or the like.
     """
 
     argv: tuple[str, ...]
@@ -41,6 +41,7 @@ class Launch:
     place: int | None = None
     container: str = ""
     maybe: tuple[str, ...] = ()
+    mentioned: bool = False
 
     @property
     def has_flags(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from eagerbuf.read.assembled import Use, array_words, python_use, shell_uses
-from eagerbuf.read.commands import LOOK_BACK, command_at, command_start, commands
+from eagerbuf.read.commands import LOOK_BACK, command_at, command_start, commands, starts_nothing
 from eagerbuf.read.environment import in_effect
 from eagerbuf.read.launch import (
     Launch,
@@ -44,11 +44,10 @@ def launches_in(text: str, depth: int = 0) -> list[Launch]:
     """Every launch in shell text or code, in order; a script in quotes is looked into.
 
     `depth`: 0 for the whole text, 1 for a part of it, more for scripts inside scripts.
-    Commented-out commands count only where there are no others (a "#" may be root's prompt).
+    Commented-out commands are marked as mentioned only (a "#" may be root's prompt).
     ValueError if there are over `MAX_LAUNCHES`.
     """
-    live: list[Launch] = []
-    commented: list[Launch] = []
+    every: list[Launch] = []
     done = looked = 0
     for place in places(text, *_NAMES) if depth <= MAX_DEPTH else ():
         match = _PROGRAM.match(text, place) if place >= done and looked < MAX_COMMANDS else None
@@ -56,11 +55,14 @@ def launches_in(text: str, depth: int = 0) -> list[Launch]:
             continue
         looked += 1
         found, done = _launches_at(text, match, depth)
-        found = [replace(item, place=None if depth else place) for item in found]
-        (commented if _commented(text, place) else live).extend(found)
-        if len(live) > MAX_LAUNCHES:
+        commented = _commented(text, place)
+        every += [
+            replace(item, place=None if depth else place, mentioned=item.mentioned or commented)
+            for item in found
+        ]
+        if len(every) > MAX_LAUNCHES:
             raise ValueError(f"text: over {MAX_LAUNCHES} launch commands; give one")
-    return live or commented
+    return every
 
 
 def _mentioned_only(text: str, match: re.Match[str]) -> bool:
@@ -121,7 +123,10 @@ def _shell_launches(text: str, match: re.Match[str], depth: int) -> tuple[list[L
     if first == len(words):
         return [], end
     found, end = _named_in(text, words[first:], end, depth)
-    return [within(launch, around) for launch in found], end
+    found = [within(launch, around) for launch in found]
+    if starts_nothing(_texts(words)):
+        found = [replace(launch, mentioned=True) for launch in found]
+    return found, end
 
 
 def _named_in(text: str, words: list[Word], end: int, depth: int) -> tuple[list[Launch], int]:
@@ -186,7 +191,7 @@ def _inside_backquotes(text: str, start: int, match: re.Match[str]) -> tuple[int
 
 def _after_comment_sign(text: str, line: int, place: int) -> int:
     """Behind the "#" or prompt that the line begins with, if it does."""
-    sign = _SIGN.match(text, line, place)
+    sign = _SIGN.match(text, line, place + 1)
     return sign.end() if sign else 0
 
 

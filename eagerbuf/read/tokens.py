@@ -14,6 +14,7 @@ from eagerbuf.read.text import pattern
 
 MAX_COMMAND = 2**18  # characters of one command
 MAX_WORDS = 4096
+MAX_LINE = 1000  # characters of a line that may be prose
 MAX_MENDED = 64  # words that a line break may have cut
 
 _PART = r"""(?:
@@ -79,7 +80,7 @@ def _flags_and_values(words: list[str]) -> bool:
         if not word.startswith("--"):
             runs[-1].append(word)
         elif begins_option(word.partition("=")[0]):
-            runs.append([])
+            runs.append([word] if "=" in word else [])
         else:
             return False
     rest, *values = runs
@@ -157,11 +158,17 @@ class _Reader:
     def has_flags(self) -> bool:
         return any(word.text.startswith("--") for word in self.words)
 
-    def flag_follows(self) -> bool:
+    def flag_follows(self, *, past_blank: bool = True) -> bool:
+        """Whether a flag comes next; `past_blank`: past a blank line even one in prose."""
         match = _NEXT_FLAG.match(self.text, self.pos)
-        if match:
-            self.pos = match.end()
-        return match is not None
+        if match is None:
+            return False
+        if not past_blank and re.search(r"^[ \t]*\n", match[0], re.MULTILINE):
+            line = self.text[match.end() : match.end() + MAX_LINE].split("\n", 1)[0]
+            if not _flags_and_values(_STRING.sub("x", line.rstrip(" \t\\&")).split()):
+                return False
+        self.pos = match.end()
+        return True
 
     def next_line(self, newline: int) -> bool:
         """Whether the line after `newline` still belongs to the command."""
@@ -170,7 +177,7 @@ class _Reader:
         if self.words and self.breaks_a_flag(line, newline):
             return self.rejoin(newline, newline + 1)
         self.pos = newline + 1
-        if self.flag_follows():
+        if self.flag_follows(past_blank=False):
             return True
         if self.words and self.broken_off(line, newline):
             return self.rejoin(newline, newline + 1)

@@ -85,14 +85,14 @@ def _endless_number(event: Any) -> bool:
 
 
 def in_yaml(text: str) -> list[Launch]:
-    """Every launch in YAML text; empty where there is none."""
+    """Every launch in YAML text; empty where there is none, or it is no YAML."""
     found: list[Launch] = []
     try:
         for document in documents(text):
             found += list(_walk(document, "", MAX_DEPTH)) or _config_file(document)
     except _Misread:
-        found = []
-    return found or in_list_items(text)
+        return []
+    return found
 
 
 class _Misread(Exception):

@@ -94,9 +94,21 @@ def places(text: str, *needles: str) -> list[int]:
 
 
 def broken_places(text: str, *needles: str) -> list[int]:
-    """As `places`, and also where a terminal broke a needle over two lines."""
-    halves = [f"{word[:i]}\n{word[i:]}" for word in needles for i in range(1, len(word))]
-    return places(text, *needles, *halves)
+    """As `places`, and also where a terminal broke a needle over two lines.
+
+    One pass over the newlines: a pass for every place where a needle may break took longer.
+    """
+    halves: dict[str, list[tuple[str, str]]] = {}
+    for word in needles:
+        for i in range(1, len(word)):
+            halves.setdefault(word[i], []).append((word[:i], word[i:]))
+    found = places(text, *needles)
+    for newline in re.finditer(rf"\n(?=[{re.escape(''.join(halves))}])", text):
+        at = newline.start()
+        for head, tail in halves[text[at + 1]]:
+            if text.startswith(tail, at + 1) and text.endswith(head, 0, at):
+                found.append(at - len(head))
+    return sorted(found)
 
 
 def breakable(word: str) -> str:

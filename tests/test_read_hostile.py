@@ -105,6 +105,8 @@ HOSTILE = {
     "exports in blocks": repeated("if x\nexport SGLANG_X=1\nfi\n" + SERVE + "\n"),
     "code in blocks": repeated('if x:\n  env["SGLANG_X"] = "1"\n', after="Engine(tp_size=2)"),
     "declarations": repeated("ENV SGLANG_X=1 \\\n", after="\n" + SERVE),
+    "dashed names": "a" + repeated("a-")[: 2**17 - 1],
+    "conditions": repeated("- --tp\n{{- if .x }}\n"),
     "images": repeated("sglang", after=":v0.5.14\n" + SERVE),
     "documents": repeated("cat > x.yaml << A\n", after=SERVE + "--config x.yaml"),
     "list items": repeated("- --tp\n"),

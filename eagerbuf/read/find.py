@@ -26,9 +26,10 @@ MAX_SEARCHED = 2**18  # characters in which releases are looked for
 
 _BARE_FLAG = pattern(r"(?<!\S)[\"']?(--[a-z][a-z0-9-]*)")
 _LOOKS_YAML = pattern(
-    r"^[ \t]*(?:- +)?\{?[ ]*[\"']?(?:command|args|entrypoint|containers|spec|services)[\"']?[ \t]*:"
+    r"^[ \t]*(?:- +)?\{?[ ]*[\"']?(?:command|args|entrypoint|containers|spec|services"
+    r"|entryPoint|Entrypoint|Cmd|Config)[\"']?[ \t]*:|\A\s*(?:\[\s*)?\{\s*\""
     r"|^[ \t]*- +[\"']?(?:-{1,2}[A-Za-z]|sglang|python3?[\"']?[ \t]*$)"
-    r"|^[ \t]*\{?[ \t]*[\"']?[a-z][a-z0-9-]*-[a-z0-9-]+[\"']?[ \t]*:(?:[ \t]|$)",
+    r"|^[ \t]*\{?[ \t]*[\"']?(?=[a-z][a-z0-9]*[-_])[a-z0-9_-]+[\"']?[ \t]*:(?:[ \t]|$)",
     re.MULTILINE,
 )
 _HEREDOC = pattern(
@@ -90,7 +91,8 @@ def _written_out(text: str, log: Startup) -> list[Launch]:
     """
     if not looks_like_yaml(text):
         return launches_in(text)
-    from eagerbuf.read.yamls import in_list_items, in_yaml
+    from eagerbuf.read.listed import in_list_items
+    from eagerbuf.read.yamls import in_yaml
 
     found = [] if log.found else in_yaml(text)
     listed = [] if found else in_list_items(text)
@@ -209,7 +211,8 @@ def _written_config(text: str, name: str) -> list[str] | None:
         closing = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE)
         end = closing.search(text, match.end())
         if end:
-            from eagerbuf.read.yamls import in_list_items, in_yaml
+            from eagerbuf.read.listed import in_list_items
+            from eagerbuf.read.yamls import in_yaml
 
             body = text[match.end() : end.start()]
             launches = in_yaml(body) or in_list_items(body)

@@ -18,6 +18,7 @@ _OWN_FLAGS = pattern(r"router|bench_one_batch_server|bench_offline_throughput")
 _IMAGE = pattern(r"sglang[\w./-]{0,80}:([\w.-]{1,80})")
 _TAG_RELEASE = pattern(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
 _PINNED = pattern(r"sglang(?:\[[\w,-]*\])?==(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
+_BEGINS = pattern(r"--|\{[{%]-?[ ]*(?:if|for|unless|with|range|toYaml|include|tpl)\b")
 _MODEL = pattern(r"[\w./~<]")
 _VARIABLE = pattern(r"(?:--env=|-e)?(SGLANG_\w+)=(.*)", re.DOTALL)
 
@@ -77,7 +78,7 @@ def from_words(words: Sequence[str], *, ours: bool = False) -> Launch | None:
         strict = not _OWN_FLAGS.search(words[place[0] - 1])
         release = tag_release(words[: place[0]])
         return Launch(tuple(rest), place[1], env, release, strict=strict)
-    first = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
+    first = next((i for i, word in enumerate(words) if _BEGINS.match(word)), len(words))
     before = words[:first]
     if "-m" in before or any("router" in word for word in before):
         return None  # another program

@@ -37,7 +37,7 @@ _SIGN = pattern(r"[ \t]*(?:#+|[>$%]|>>>)[ \t]*(?=[^\s#])")
 _ASSIGNED = pattern(r"(?P<name>[A-Za-z_]\w{0,80})=(?P<array>\()?")
 _ARRAY_NAME = pattern(r"\b([A-Za-z_]\w{0,80})[ \t]*=[ \t]*$")
 _LIST_ENDS = pattern(r"(?:\.py)?[\"']\s*[,\])]")
-_MORE_LIST = pattern(r"[\s,;]*[\"']?(?:args|cmd|CMD)[\"']?\s*[:=]?\s*(?=\[)")
+_MORE_LIST = pattern(r"[\s,;]*[\"']?(?:args|cmd|CMD|command|Cmd)[\"']?\s*[:=]?\s*(?=\[)")
 
 
 def launches_in(text: str, depth: int = 0) -> list[Launch]:

@@ -32,7 +32,7 @@ def without_maybe(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     for word in argv:
         for part in _parts(word):
             if "{" in part and _TAG.fullmatch(part):
-                depth += bool(_OPENS.match(part)) - bool(_CLOSES.match(part))
+                depth = max(0, depth + bool(_OPENS.match(part)) - bool(_CLOSES.match(part)))
                 continue
             bracket = bracket or bool(_OPTIONAL.match(part))
             kept = part.strip("[]") if bracket else part

@@ -6,27 +6,29 @@ PyYAML's `safe_load` only; aliases are followed only where they expand to little
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from eagerbuf.read.launch import Launch, from_words, program_end, tag_release, variables, within
+from eagerbuf.read.containers import (
+    COMMAND_KEYS,
+    HOLDS_PROGRAM,
+    Misread,
+    container,
+    from_items,
+    refuse_folded,
+    word,
+)
+from eagerbuf.read.launch import Launch
 from eagerbuf.read.options import names, names_sizing
 from eagerbuf.read.scripts import launches_in
 from eagerbuf.read.text import pattern, shown
-from eagerbuf.read.tokens import command_words, unquote
 
 MAX_NODES = 10_000  # of a document, aliases expanded
 MAX_DEPTH = 60
 MAX_NUMBER = 1000  # characters of a number
 
-_COMMAND_KEYS = ("entrypoint", "command", "args")
+_HISTORY = ("kubectl.kubernetes.io/last-applied-configuration",)  # what was, or will be, applied
 _NUMBER = pattern(r"[-+0-9a-fA-FxX_:]*")
-_DASH_ITEM = pattern(r"[ \t]*(?:-[ \t]+)+(\S.*)")
-_BETWEEN_ITEMS = pattern(r"[ \t]*(?:#.*|\{\{.*|(?:args|command):[ \t]*(?:#.*)?)?$")
-_HOLDS_SCRIPT = pattern(r"\n|[;&|]|sh -\w*c\b")
-_HOLDS_PROGRAM = pattern(r"launch_server|one_batch|sglang\s+serve")
 
 
 def documents(text: str) -> list[Any]:
@@ -90,13 +92,9 @@ def in_yaml(text: str) -> list[Launch]:
     try:
         for document in documents(text):
             found += list(_walk(document, "", MAX_DEPTH)) or _config_file(document)
-    except _Misread:
+    except Misread:
         return []
     return found
-
-
-class _Misread(Exception):
-    """YAML that parses, but not as meant: list items folded into one by bad indentation."""
 
 
 def _config_file(document: Any) -> list[Launch]:
@@ -111,9 +109,7 @@ def _config_file(document: Any) -> list[Launch]:
             raise ValueError(
                 f"{shown(key)}: names in a config file have dashes; write {shown(name)}"
             )
-    return [
-        Launch(tuple(word for key in document for word in _config_flag(str(key), document[key])))
-    ]
+    return [Launch(tuple(w for key in document for w in _config_flag(str(key), document[key])))]
 
 
 def _is_flag_key(key: Any) -> bool:
@@ -134,15 +130,16 @@ def _walk(node: Any, name: str, depth: int) -> Iterator[Launch]:
     `name`: the key that the node is the value of, as services have it.
     """
     if isinstance(node, dict):
-        yield from _container(node, name)
+        yield from container(node, name)
         for key, value in node.items():
-            if key not in _COMMAND_KEYS or isinstance(value, dict):
+            runs = key in COMMAND_KEYS and not isinstance(value, dict)
+            if not runs and key not in _HISTORY and not (key == "Args" and "Config" in node):
                 yield from _walk_below(value, str(key), depth)
     elif isinstance(node, list):
-        words = [_word(item) for item in node if not isinstance(item, (dict, list))]
-        if len(words) == len(node) and any(names_sizing(word.split(" ")[0]) for word in words):
-            _refuse_folded(words)
-            yield from _from_items(words, {}, "")
+        words = [word(item) for item in node if not isinstance(item, (dict, list))]
+        if len(words) == len(node) and any(names_sizing(w.split(" ")[0]) for w in words):
+            refuse_folded(words)
+            yield from from_items(words, {}, "")
         else:
             for item in node:
                 yield from _walk_below(item, "", depth)
@@ -151,86 +148,6 @@ def _walk(node: Any, name: str, depth: int) -> Iterator[Launch]:
 def _walk_below(node: Any, name: str, depth: int) -> Iterator[Launch]:
     if depth > 0 and isinstance(node, (dict, list)):
         yield from _walk(node, name, depth - 1)
-    elif isinstance(node, str) and _HOLDS_PROGRAM.search(node):
-        _refuse_folded([node])
+    elif isinstance(node, str) and HOLDS_PROGRAM.search(node):
+        refuse_folded([node])
         yield from launches_in(node, 1)
-
-
-def _container(node: Mapping[Any, Any], name: str) -> list[Launch]:
-    """The launch of a container (a mapping with command, args or entrypoint), if it is one."""
-    items: list[str] = []
-    for key in _COMMAND_KEYS:
-        value = node.get(key)
-        if isinstance(value, list):
-            items += [_word(item) for item in value if not isinstance(item, (dict, list))]
-        elif isinstance(value, str):
-            items += [value] if "\n" in value.strip() else _split(value)
-    _refuse_folded(items)
-    env = dict(variables(_environment(node.get("env") or node.get("environment") or [])))
-    named = str(node.get("name") or node.get("container_name") or name)
-    found = _from_items(items, env, str(node.get("image", "")))
-    return [replace(launch, container=named) for launch in found]
-
-
-def _from_items(
-    items: list[str], env: dict[str, str], image: str, *, ours: bool = False
-) -> list[Launch]:
-    """A container's launch: a script among the items, or the items themselves as words."""
-    around = Launch((), False, env, tag_release([image]))
-    for item in items:
-        if _HOLDS_PROGRAM.search(item) and program_end([item]) is None:
-            return [within(found, around) for found in launches_in(item, 1)]
-    words = [w for item in items for w in (_split(item) if _two_in_one(item) else [item])]
-    other = "vllm" in image or "router" in image
-    launch = None if other else from_words(words, ours=ours or "sglang" in image)
-    return [within(launch, around)] if launch else []
-
-
-def _refuse_folded(items: list[str]) -> None:
-    if any(re.search(r"(?:^|\s)- ", item) and not _HOLDS_SCRIPT.search(item) for item in items):
-        raise _Misread
-
-
-def _two_in_one(item: str) -> bool:
-    """Whether a list item holds a flag and its value ("--tp-size 8"), as people write."""
-    return bool(re.match(r"--[a-z][a-z0-9-]*[ \t]+\S", item))
-
-
-def _split(text: str) -> list[str]:
-    return [word.text for word in command_words(text, 0)[0]]
-
-
-def _word(item: Any) -> str:
-    if isinstance(item, bool):
-        return str(item).lower()
-    return str(item)
-
-
-def _environment(env: Any) -> Iterator[str]:
-    """Assignments of a container: name and value pairs, a mapping, or "NAME=value" items."""
-    if isinstance(env, dict):
-        yield from (f"{name}={_word(value)}" for name, value in env.items())
-    elif isinstance(env, list):
-        for entry in env:
-            if isinstance(entry, dict) and "value" in entry:
-                yield f"{entry.get('name')}={_word(entry['value'])}"
-            elif isinstance(entry, str):
-                yield entry
-
-
-def in_list_items(text: str) -> list[Launch]:
-    """Runs of list items in text that is no valid YAML (templates, bad indentation, prose)."""
-    runs: list[list[str]] = [[]]
-    for line in text.split("\n"):
-        match = _DASH_ITEM.match(line)
-        if match:
-            bare = re.sub(r"[ \t]#.*$", "", match[1]).strip()
-            runs[-1].append(unquote(bare) if bare[:1] in "\"'" else bare)
-        elif not _BETWEEN_ITEMS.match(line):
-            runs.append([])
-    return [
-        launch
-        for items in runs
-        if any(names_sizing(item.split(" ")[0]) for item in items)
-        for launch in _from_items(items, {}, "", ours=True)
-    ]

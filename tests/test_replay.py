@@ -237,6 +237,39 @@ def test_a_half_done_request_at_the_end_of_a_page_has_none_to_fill():
     assert (frame.attrs["retracted"], frame.attrs["finished"]) == (1, 2)
 
 
+def test_a_half_done_request_takes_the_last_token_of_the_pool():
+    # 16 tokens; 3 go a step, so after four of them 2 are left, one of which the running one takes.
+    # Then it would need another and is retracted: 8 tokens, 2 to come
+    config = EngineConfig(3, 4, max_total_num_tokens=16, enable_mixed_chunk=True)
+    frame = replay(requests((2, 8), (10, 1, 0.001)), config, step_ms=10)
+    both = [(P, 2, 1), *[(M, 3, 2)] * 4, (M, 2, 2), (P, 1, 1)]
+    assert batches(frame) == [*both, (P, 3, 1), (P, 3, 1), (P, 2, 1), (D, 1, 1)]
+
+
+def test_a_half_done_request_fills_its_page_to_the_end_and_no_further():
+    # 4 pages. The running request takes its second at its 17th token, which leaves two to the
+    # other: 32 of its 48 tokens, the last of those steps 2 instead of 3
+    config = EngineConfig(
+        *(4, 4),
+        max_total_num_tokens=64,
+        page_size=16,
+        enable_mixed_chunk=True,
+        disable_radix_cache=True,
+    )
+    queue = requests((10, 14), (48, 1, 0.001))
+    frame = replay(queue, config, ignore_eos=True, step_ms=10)
+    first = [(P, 4, 1), (P, 4, 1), (P, 2, 1), *[(M, 4, 2)] * 10, (M, 3, 2)]
+    assert batches(frame) == [*first, (D, 1, 1), (D, 1, 1), *[(P, 4, 1)] * 4]
+
+
+def test_an_idle_rank_counts_nothing_where_the_padding_is_chosen():
+    # 8, 3 and 0 tokens: 2 * 11 < 8 * 3, so no rank is padded to the largest
+    config = EngineConfig(100, 24, tp_size=3, dp_size=3, enable_dp_attention=True)
+    turn = [(2, 2), (2, 2), (2, 1)], [(2, 2), (2, 1), (2, 1)]
+    frame = replay(requests(*(turn[0] * 3 + turn[1] * 5)), config)
+    assert padded(frame)[3:] == [(0, 8, 8, 8), (1, 3, 3, 3)]
+
+
 def test_a_broken_page_of_the_pool_is_of_no_use():
     config = EngineConfig(64, 4, max_total_num_tokens=35, page_size=4)
     frame = replay(requests((28, 1), (27, 1)), config)  # 28 + 4 is under 35, but not under 32

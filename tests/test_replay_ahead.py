@@ -43,6 +43,7 @@ def pages(pool, page=4, **fields):
         ([(8, 1000)], pages(400), {}, (5, 393)),  # given up, as it can never end
         ([(8, 200), (8, 200)], pages(500), {}, (2, 200)),
         ([(8, 200), (8, 200)], pages(400), {}, (12, 210)),  # the second is retracted
+        ([(5, 1000)], STAGES, {}, (3, 1000)),  # the other one has nothing to end
         # two stages: a look ahead once in a round of both
         ([(5, 1000)] * 4, STAGES, {}, (6, 2000)),
         ([(5, 1000)] * 4, STAGES, {"max_steps": 101}, (5, 101)),

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, replay
+from eagerbuf.replay import BAR_DELAY_S
 from eagerbuf.replay.engine import Engine
 from eagerbuf.replay.incoming import incoming
 from eagerbuf.replay.policy import Policy, latency
@@ -169,3 +170,4 @@ def test_a_short_replay_shows_no_bar(monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     replay(requests((4, 3)), EngineConfig(8, 4))
     assert stream.getvalue() == ""
+    assert BAR_DELAY_S == 2

@@ -310,6 +310,9 @@ def test_what_variables_mean(value: str, on: bool, factor: float) -> None:
         ("lmsysorg/sglang:latest", None),
         ("lmsysorg/sglang:v0.5.14rc0", None),
         ("lmsysorg/sglang:v0.9.0", None),
+        ("lmsysorg/sglang:v0.5.14rc1-cu129", None),
+        ("rocm/sgl-dev:v0.5.14-rocm700-mi35x", None),
+        ("lmsysorg/sglang:dev-cu13", None),
         ("vllm/vllm:v0.5.14", None),
     ],
 )
@@ -319,7 +322,10 @@ def test_an_image_tag_may_tell_the_release(image: str, release: str | None) -> N
     assert (
         read_config(f"docker run {image} sglang serve --tp 2", release="0.5.19").release == "0.5.19"
     )
-    assert bool(got.notes) is image.endswith("v0.9.0")
+    tag = image.partition(":")[2]
+    assert any(tag in note or tag[1:] in note for note in got.notes) is (
+        release is None and tag != "latest" and "vllm" not in image
+    )
 
 
 def test_other_ways_to_name_the_release() -> None:
@@ -414,6 +420,34 @@ def test_engine_in_python() -> None:
     got = read_config(code)
     assert sets(got) == {"tp_size": 8, "dp_size": 2, "enable_dp_attention": True}
     assert "chunked_prefill_size" in got.unknown
+
+
+def test_a_switch_in_a_call_that_is_a_variable_leaves_the_rest_as_written() -> None:
+    code = (
+        "sgl.Engine(model_path='m', tp_size=args.tp, pp_size=2, chunked_prefill_size=-1, "
+        "max_running_requests=64, max_prefill_tokens=0, enable_dynamic_chunking=args.dc)"
+    )
+    got = read_config(code)
+    assert sets(got) == {
+        "pp_size": 2,
+        "chunked_prefill_size": -1,
+        "max_running_requests": 64,
+        "max_prefill_tokens": 0,
+    }
+    assert (got.values["tp_size"], got.values["enable_dynamic_chunking"]) == (None, None)
+    assert got.values["dp_size"] == 1
+    assert got.unread == (
+        "tp_size: a variable stands there, so its value is not known",
+        "enable_dynamic_chunking: a variable stands there, so its value is not known",
+    )
+
+
+@pytest.mark.parametrize("unpacked", ["**kwargs", "**vars(args)", "**{**a, 'b': 1}"])
+def test_what_a_call_unpacks_may_set_anything(unpacked: str) -> None:
+    for named in ("", "model_path='m', tp_size=8, "):
+        got = read_config(f"llm = sgl.Engine({named}{unpacked})\n")
+        assert got.values["pp_size"] is None
+        assert [note.split(":")[0] for note in got.unread] == [unpacked.split(":")[0]]
 
 
 def test_names_in_a_python_list_are_not_known() -> None:

@@ -11,7 +11,7 @@ from eagerbuf.read import flags
 from eagerbuf.read.commands import command_start
 from eagerbuf.read.environment import in_effect
 from eagerbuf.read.flags import UNREAD, Flags
-from eagerbuf.read.launch import Launch, named_releases, tag_release
+from eagerbuf.read.launch import Launch, named_releases, tag_release, unread_tags
 from eagerbuf.read.options import names_sizing
 from eagerbuf.read.others import refuse_other_engine
 from eagerbuf.read.scripts import launches_in
@@ -106,7 +106,8 @@ def _written_out(text: str, log: Startup) -> list[Launch]:
 def _from_calls(text: str) -> list[Launch]:
     """The engine started in Python code, under the variables set before the first call."""
     calls = [_from_call(values) for values in engine_calls(text)]
-    first = min(places(text, "Engine(", "Runtime("), default=0)
+    found = places(text, "Engine(", "Runtime(") or places(text, "ServerArgs(")
+    first = min(found, default=0)
     env = in_effect(text, first) if calls else {}
     return [replace(call, env=env) for call in calls]
 
@@ -115,11 +116,10 @@ def _from_call(values: Mapping[str, Any]) -> Launch:
     """Keyword arguments of the engine in Python, as the flags of the same names."""
     argv: list[str] = []
     for name, value in values.items():
-        if value is not None and value is not False:
+        if not (value is None or value is False or value is UNREAD):
             flag = "--" + name.replace("_", "-")
-            word = f"${name}" if value is UNREAD else str(value)
-            argv += [flag] if value is True else [flag, word]
-    return Launch(tuple(argv))
+            argv += [flag] if value is True else [flag, str(value)]
+    return Launch(tuple(argv), open=tuple(name for name in values if values[name] is UNREAD))
 
 
 def release_of(
@@ -131,6 +131,11 @@ def release_of(
     named = sorted({item.release for item in launches if item.release})
     if not named and launches:
         named = named_releases(text[:MAX_SEARCHED])
+    if not named and launches:
+        return None, [
+            f"image tag {shown(tag)}: it names no release, so none is taken; give the release"
+            for tag in unread_tags(text[:MAX_SEARCHED])
+        ]
     if len(named) > 1:
         return None, [f"several releases are named ({shown(', '.join(named))}): none is taken"]
     try:
@@ -197,9 +202,11 @@ def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
     if item.maybe:
         maybe = flags.parse(item.maybe, release, bench=item.bench, strict=item.strict)
         found = flags.with_maybe(found, maybe)
-    if not item.argv:
+    if item.open:
+        found = flags.with_open(found, item.open)
+    if not (item.argv or item.open):
         notes.append("the command has no flags here: if it gets any elsewhere, write them out")
-    partial = found.partial or written is None or not item.argv
+    partial = found.partial or written is None or not (item.argv or item.open)
     return Flags(found.values, (*found.notes, *notes), found.bench, partial)
 
 

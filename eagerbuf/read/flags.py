@@ -109,6 +109,22 @@ def with_maybe(found: Flags, maybe: Flags) -> Flags:
     )
 
 
+def with_open(found: Flags, names: Sequence[str]) -> Flags:
+    """What code sets where these fields are variables there; what it unpacks may set anything."""
+    notes = [
+        f"{shown(name)}: not expanded, so what it sets is not known"
+        if name.startswith("**")
+        else f"{name}: a variable stands there, so its value is not known"
+        for name in names
+    ]
+    return replace(
+        found,
+        values={**found.values, **{n: UNREAD for n in names if not n.startswith("**")}},
+        notes=(*found.notes, *notes),
+        partial=found.partial or any(name.startswith("**") for name in names),
+    )
+
+
 def _flag(field: str) -> str:
     return "--" + field.replace("_", "-")
 

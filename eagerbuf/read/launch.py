@@ -16,11 +16,15 @@ _SERVER = pattern(
 _BENCH = pattern(r"(?:\S*/)?(?:sglang[./])?(?:benchmark[./])?(?:bench_)?one_batch(?:\.py)?")
 _OWN_FLAGS = pattern(r"router|bench_one_batch_server|bench_offline_throughput")
 _IMAGE = pattern(r"sglang[\w./-]{0,80}:([\w.-]{1,80})")
+_ANY_IMAGE = pattern(r"(?:sglang|sgl-dev)[\w./-]{0,80}:([\w.-]{1,80})")
+_TELLING_TAG = pattern(r"\d+\.\d+\.\d|^(?:dev|nightly)\b")
 _TAG_RELEASE = pattern(r"(?<![\d.])v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
 _PINNED = pattern(r"sglang(?:\[[\w,-]*\])?==(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w.])")
 _BEGINS = pattern(r"--|\{[{%]-?[ ]*(?:if|for|unless|with|range|toYaml|include|tpl)\b")
 _MODEL = pattern(r"[\w./~<]")
 _VARIABLE = pattern(r"(?:--env=|-e)?(SGLANG_\w+)=(.*)", re.DOTALL)
+
+MAX_TAGS = 4  # that are told
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Launch:
     `env`: SGLANG_ variables; `release`: what an image's tag names; `named`: whether the program is;
     `strict`: whether it refuses every flag that the server and `bench_one_batch` do not have;
     `place`: where in the text the program's name is; `container`: the name of its container;
-    `maybe`: words that a condition adds, or not; `mentioned`: in a comment, an echo or the like.
+    `maybe`: words that a condition adds, or not; `mentioned`: in a comment, an echo or the like;
+    `open`: fields that code gives as a variable or an expression.
     """
 
     argv: tuple[str, ...]
@@ -43,6 +48,7 @@ class Launch:
     container: str = ""
     maybe: tuple[str, ...] = ()
     mentioned: bool = False
+    open: tuple[str, ...] = ()
 
     @property
     def has_flags(self) -> bool:
@@ -117,6 +123,12 @@ def named_releases(text: str) -> list[str]:
     """Releases that a text names: tags of SGLang's images, pinned versions of its package."""
     tags = {tag_release([match[0]]) for match in _IMAGE.finditer(text)} - {None}
     return sorted({str(tag) for tag in tags} | set(_PINNED.findall(text)))
+
+
+def unread_tags(text: str) -> list[str]:
+    """Tags of SGLang's images that look like a release or a development version, but name none."""
+    tags = dict.fromkeys(match[1] for match in _ANY_IMAGE.finditer(text))
+    return [tag for tag in tags if _TELLING_TAG.search(tag)][:MAX_TAGS]
 
 
 def variables(words: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ srt/arg_groups/fields) and of `bench_one_batch`: a prefix is resolved among all 
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from eagerbuf._data import read_data
@@ -175,6 +175,7 @@ def begins_option(word: str) -> bool:
     return word.startswith("--") and any(name.startswith(word) for name in names())
 
 
+@lru_cache(maxsize=4096)
 def names_sizing(word: str) -> bool:
     """Whether a word is, or begins like, a flag that concerns sizing or names the model."""
     name = word.partition("=")[0]

@@ -75,6 +75,7 @@ class Deployment:
     model: str | None = None
     profile: Profile | None = None  # that a log shows: it failed, or the log ends in it
     dispatch_tokens: int | None = None  # tokens of FlashInfer's all-to-all, where a variable says
+    chunk_may_be_off: bool = False  # something that was not understood sets an unknown chunk
 
     @cached_property
     def open_fields(self) -> tuple[str, ...]:
@@ -123,7 +124,9 @@ class Deployment:
         if name in ("dp_size", "attn_cp_size") and "tp_size" not in self.open_fields:
             ranks = given(self.values["tp_size"]) or 1
             return _divisors(ranks)
-        off = name == "chunked_prefill_size" and self.values["max_total_num_tokens"] is not None
+        off = name == "chunked_prefill_size" and (
+            self.chunk_may_be_off or self.values["max_total_num_tokens"] is not None
+        )
         return (*CANDIDATES[name], *self._aligned(name), *([-1] if off else []))
 
     def _aligned(self, name: str) -> tuple[int, ...]:
@@ -213,7 +216,8 @@ def describe(source: Any, release: Release) -> Deployment:
     copies, model = not source.no_copy, getattr(source, "model", None)
     tokens = _number(getattr(source, "env", {}).get(DISPATCH_TOKENS, ""))
     profile = getattr(source, "profile", None)
-    known = (source.sources, release, copies, bench, model, profile, tokens)
+    off = getattr(source, "chunk_may_be_off", False)
+    known = (source.sources, release, copies, bench, model, profile, tokens, off)
     return Deployment(values, unknown, *known)
 
 

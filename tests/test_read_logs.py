@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from eagerbuf import check
 from eagerbuf.read import read_config
 from eagerbuf.read.flags import UNREAD
 from eagerbuf.read.options import field_names
@@ -311,6 +312,7 @@ OLD_FIELDS = "chunked_prefill_size=4096, max_prefill_tokens=8192, tp_size=4, pp_
     [
         "# old log: {}\n" + SERVE + "--tp 8 --chunked-prefill-size 8192",
         "  #{}\n" + SERVE + "--tp 8 --chunked-prefill-size 8192",
+        "[pod/a/b] # {}\n[pod/a/b] " + SERVE + "--tp 8 --chunked-prefill-size 8192",
         SERVE + "--tp 8 --chunked-prefill-size 8192 # before: {}\n",
         "args:\n- --tp=8\n# {}\n- --chunked-prefill-size=8192\n- --max-running-requests=128\n",
         "It printed {}\n" + SERVE + "--tp 8 --chunked-prefill-size 8192",
@@ -369,6 +371,7 @@ def test_a_line_with_another_chunk_than_the_dump_is_not_combined_with_it(chunk: 
     assert "chunked_prefill_size" in got.unknown
     assert got.values["max_total_num_tokens"] is None
     assert any(f"8192, its resolved values {chunk}: these are not of one" in n for n in got.notes)
+    assert check(got, release="0.5.14").verdict == "unknown"
     joined = read_config(logged(2, 8192) + line + "\n" + LINE + "\n" + line)
     assert joined.values["max_total_num_tokens"] == 1061980
 
@@ -419,3 +422,13 @@ def test_an_answer_to_server_info_shows_the_pool_too() -> None:
         assert got.values["max_total_num_tokens"] == 665690
         assert got.sources["max_total_num_tokens"] == "log"
     assert read_config(answer, release="0.5.15").values["max_total_num_tokens"] is None
+
+
+@pytest.mark.parametrize(
+    ("chunk", "verdict"),
+    [("$CHUNK", "unknown"), ("{{ .chunk }}", "unknown"), ("8192", "fits"), (None, "fits")],
+)
+def test_a_chunk_that_is_not_understood_may_be_off(chunk: str | None, verdict: str) -> None:
+    flags = "" if chunk is None else f"--chunked-prefill-size {chunk}"
+    got = read_config(SERVE + "--tp 8 --pp-size 2 --enable-dynamic-chunking " + flags)
+    assert check(got, release="0.5.14").verdict == verdict

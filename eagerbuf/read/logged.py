@@ -14,7 +14,9 @@ PASSED_OVER = (
 
 _CALLS = ("Engine(", "Runtime(")
 _FLAG = pattern(r"(?<![^\s\"'\[,])--[a-z]")
-_COMMENT = pattern(r"\n[ \t]*#[^\n]*")
+_COMMENT = pattern(  # perhaps behind the pod or container that printed the script
+    r"\n(?:\[(?:pod|container)/[^\]\n]{1,200}\][ ]|[\w./-]{1,80}[ \t]+\|[ ])?[ \t]*#[^\n]*"
+)
 # Words, and then the name of a field; the values of a dump that a terminal broke end with a comma.
 _PROSE = pattern(
     r"\n[ \t>*-]*[A-Z]?[a-z][\w'`().-]*(?:[,;:]?[ ]+[\w'`().-]+)*:?[ ]+"

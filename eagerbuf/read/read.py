@@ -75,6 +75,7 @@ def read_config(
         unread=() if decided else flags.notes,
         model=served_model(launches, text),
         profile=profile,
+        chunk_may_be_off=log.torn or settings.get("chunked_prefill_size") is None,
     )
 
 

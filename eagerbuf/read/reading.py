@@ -32,7 +32,8 @@ class Reading:
     `bench_one_batch`; `env`: SGLANG_ variables; `release`: as asked for, else as an image's tag
     names it; `notes`: remarks, one line each, those in `unread` on words of the command that were
     not read; `model`: its path or name as given; `profile`: a latency profile
-    that a log shows to have failed, or to be where it ends.
+    that a log shows to have failed, or to be where it ends; `chunk_may_be_off`: something in the
+    text that was not understood sets the chunk, and may turn chunking off.
     """
 
     config: EngineConfig | None
@@ -46,6 +47,7 @@ class Reading:
     model: str | None = None
     unread: tuple[str, ...] = ()
     profile: Profile | None = None
+    chunk_may_be_off: bool = False
 
     @property
     def no_copy(self) -> bool:
@@ -81,6 +83,7 @@ def make_reading(
     unread: Sequence[str] = (),
     model: str | None = None,
     profile: Profile | None = None,
+    chunk_may_be_off: bool = False,
 ) -> Reading:
     """A Reading of effective values; ValueError where they contradict each other."""
     unknown = tuple(name for name in FIELDS if known[name] is None and needed(name, known, release))
@@ -97,6 +100,7 @@ def make_reading(
         model=model,
         profile=profile,
         unread=tuple(dict.fromkeys(unread)),
+        chunk_may_be_off=chunk_may_be_off and known["chunked_prefill_size"] is None,
     )
 
 

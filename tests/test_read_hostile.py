@@ -117,6 +117,8 @@ HOSTILE = {
     "additions": repeated('if x\nA+=" --tp 4"\n', 'A="sglang serve --tp 2"\n'),
     "sums": repeated('c = ["sglang.launch_server"] + ["a"] + x(\n  '),
     "arrays": repeated("A=(sglang.launch_server #"),
+    "blanks, short enough for YAML": SERVE + "\n" + " " * 120_000,
+    "dashes, short enough for YAML": SERVE + "\n" + "a-" * 60_000,
     "collectors": repeated("2026-06-30T10:00:00Z ", after="server_args={"),
 }
 

@@ -26,10 +26,10 @@ MAX_SEARCHED = 2**18  # characters in which releases are looked for
 
 _BARE_FLAG = pattern(r"(?<!\S)[\"']?(--[a-z][a-z0-9-]*)")
 _LOOKS_YAML = pattern(
-    r"^[ \t]*(?:- +)?\{?[ ]*[\"']?(?:command|args|entrypoint|containers|spec|services"
+    r"^[ \t]*(?:- +)?(?:\{[ ]*)?[\"']?(?:command|args|entrypoint|containers|spec|services"
     r"|entryPoint|Entrypoint|Cmd|Config)[\"']?[ \t]*:|\A\s*(?:\[\s*)?\{\s*\""
     r"|^[ \t]*- +[\"']?(?:-{1,2}[A-Za-z]|sglang|python3?[\"']?[ \t]*$)"
-    r"|^[ \t]*\{?[ \t]*[\"']?(?=[a-z][a-z0-9]*[-_])[a-z0-9_-]+[\"']?[ \t]*:(?:[ \t]|$)",
+    r"|^[ \t]*(?:\{[ \t]*)?[\"']?(?=[a-z][a-z0-9]*[-_])[a-z0-9_-]+[\"']?[ \t]*:(?:[ \t]|$)",
     re.MULTILINE,
 )
 _HEREDOC = pattern(

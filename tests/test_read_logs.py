@@ -432,3 +432,20 @@ def test_a_chunk_that_is_not_understood_may_be_off(chunk: str | None, verdict: s
     flags = "" if chunk is None else f"--chunked-prefill-size {chunk}"
     got = read_config(SERVE + "--tp 8 --pp-size 2 --enable-dynamic-chunking " + flags)
     assert check(got, release="0.5.14").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("flags", "chunk", "told"),
+    [
+        ("--chunked-prefill-size 8192", 8192, False),
+        ("--chunked-prefill-size 8192", -1, True),
+        ("--chunked-prefill-size 8192", 4096, True),
+        ("--chunked-prefill-size -1", -1, False),
+        ("--chunked-prefill-size 8192 --tp 8 --dp 8 --enable-dp-attention", 1024, False),
+        ("", 4096, False),
+    ],
+)
+def test_a_log_that_is_not_the_commands_is_remarked_on(flags: str, chunk: int, told: bool) -> None:
+    got = read_config(SERVE + flags + "\n" + LINE.replace("=8192", f"={chunk}"), release="0.5.14")
+    assert got.values["chunked_prefill_size"] == chunk
+    assert any("the log counts" in note for note in got.notes) is told

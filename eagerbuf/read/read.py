@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from eagerbuf.read.environment import doubts, in_effect
 from eagerbuf.read.find import agreed_flags, find_launches, release_of
 from eagerbuf.read.flags import Flags
 from eagerbuf.read.launch import Launch
+from eagerbuf.read.layout import attention_ranks
 from eagerbuf.read.logged import log_part
 from eagerbuf.read.options import list_for
 from eagerbuf.read.profile import profile_in
@@ -43,7 +44,7 @@ def read_config(
     `release`: SGLang's ("0.5.14"); else an image's tag in the text, else the newest known, says
     which flags there are. `gpu_mem_gib`: memory of one GPU in GiB, for the default chunk.
     `overrides`: fields of `EngineConfig`, effective values; they beat the text, and in the text a
-    log beats a command. Nothing is evaluated, expanded or executed, and no file is opened.
+    log beats a command (comments and prose beside one are no log). Nothing is evaluated, expanded or executed, and no file is opened.
     ValueError, one line, for text that holds none of these, is too long or contradicts itself, and
     for flags that this release's argparse refuses.
     """
@@ -71,7 +72,7 @@ def read_config(
         env=env,
         bench=flags.bench,
         release=named,
-        notes=[*remarks, *prose, *log.notes, *flags.notes, *_remarks(settings, log), *sized],
+        notes=[*remarks, *prose, *log.notes, *flags.notes, *_remarks(settings, log, known), *sized],
         unread=() if decided else flags.notes,
         model=served_model(launches, text),
         profile=profile,
@@ -142,8 +143,8 @@ def _forget_what_tags_contradict(known: Known, log: Startup, text: str) -> None:
             known[name] = None
 
 
-def _remarks(settings: Settings, log: Startup) -> list[str]:
-    notes: list[str] = []
+def _remarks(settings: Settings, log: Startup, known: Known) -> list[str]:
+    notes = list(_other_chunk(settings, log, attention_ranks(known)))
     if log.dump and not log.dump.complete:
         notes.append(str(log.dump))
     if log.line and not log.dump and not settings.values:
@@ -154,3 +155,14 @@ def _remarks(settings: Settings, log: Startup) -> list[str]:
     if settings.on("max_mamba_cache_size") and not log.line:
         notes.append("a Mamba cache may cap the running requests further")
     return notes
+
+
+def _other_chunk(settings: Settings, log: Startup, ranks: int | None) -> Iterator[str]:
+    """A remark on a log whose chunk is not that of the command that stands beside it."""
+    flag = settings.values.get("chunked_prefill_size")
+    if not log.line or not flag or flag.source != "flag" or not isinstance(flag.value, int):
+        return
+    has = log.line.values.get("chunked_prefill_size", flag.value)
+    both_off = flag.value <= 0 and (has or CHUNK_OFF) <= 0
+    if ranks and not both_off and has not in (flag.value, flag.value // ranks):
+        yield f"the log shows chunked_prefill_size={has}, the command {flag.value}: the log counts"

@@ -44,7 +44,8 @@ def read_config(
     `release`: SGLang's ("0.5.14"); else an image's tag in the text, else the newest known, says
     which flags there are. `gpu_mem_gib`: memory of one GPU in GiB, for the default chunk.
     `overrides`: fields of `EngineConfig`, effective values; they beat the text, and in the text a
-    log beats a command (comments and prose beside one are no log). Nothing is evaluated, expanded or executed, and no file is opened.
+    log beats a command (comments and prose beside one are no log). Nothing is evaluated, expanded
+    or executed, and no file is opened.
     ValueError, one line, for text that holds none of these, is too long or contradicts itself, and
     for flags that this release's argparse refuses.
     """

@@ -449,3 +449,22 @@ def test_a_log_that_is_not_the_commands_is_remarked_on(flags: str, chunk: int, t
     got = read_config(SERVE + flags + "\n" + LINE.replace("=8192", f"={chunk}"), release="0.5.14")
     assert got.values["chunked_prefill_size"] == chunk
     assert any("the log counts" in note for note in got.notes) is told
+
+
+KEYWORDS = (
+    "{'model_path': 'm', 'tp_size': 8, 'dp_size': 8, 'enable_dp_attention': True, "
+    "'chunked_prefill_size': 8192, 'max_running_requests': 64, 'page_size': 1}"
+)
+
+
+@pytest.mark.parametrize("code", [f"kw = {KEYWORDS}\ne = Engine(**kw)", f"Engine(**{KEYWORDS})"])
+def test_a_dict_that_code_unpacks_is_no_dump(code: str) -> None:
+    got = read_config(code, release="0.5.14")
+    assert "log" not in got.sources.values()
+    assert got.values["chunked_prefill_size"] is None
+
+
+def test_a_dict_that_a_log_prints_is_one() -> None:
+    for before in ("", "[10:00:00] ", "x: ", "info=", "config = "):
+        got = read_config(before + KEYWORDS.replace("8192", "1024"), release="0.5.14")
+        assert got.values["chunked_prefill_size"] == 1024

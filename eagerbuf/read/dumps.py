@@ -35,6 +35,8 @@ _DUMP = pattern(
 _IN_CALL = pattern(r"[(,]\s*(?:\w{1,40}[ ]?=[ ]?)?(?:\w{1,40}\.)*$")
 _IN_CODE = pattern(r"(?:\w\.|=[ ]*|\breturn[ ]+)$")
 _IN_LOG = "server_args="  # without blanks
+_DICT_IN_CODE = pattern(r"(?:[ ]=[ ]*|\*\*)$")
+_UNPACKS = "(**"
 _JSON_OPENS = pattern(r"\{(?=\s*[\"']$)")
 _JSON_KEY = pattern(r"model_path[\"']\s*:")
 _RUN_FIELDS = (
@@ -95,10 +97,21 @@ def _calls(text: str) -> Iterator[tuple[int, int]]:
     found = [p for p in places(text, "Engine(", "Runtime(") if not _inside_word(text, p)]
     found += [p for p in places(text, "ServerArgs(")[:MAX_FOUND] if _in_code(text, p)]
     for place in sorted(found)[:MAX_CALLS]:
-        start = text.index("(", place) + 1
-        parts = list(items(text[start : start + MAX_CALL]))
-        closed = bool(parts) and parts[-1][1]
-        yield start, start + sum(len(item) + 1 for item, _ in parts) if closed else 0
+        yield _span(text, text.index("(", place) + 1)
+
+
+def _dicts(text: str) -> Iterator[tuple[int, int]]:
+    """The same of dicts in code that something is called with."""
+    found = places(text, "model_path")[:MAX_CALLS] if _UNPACKS in text else []
+    for start in filter(None, (_dict_opening(text, place) for place in found)):
+        if _assigned(text, start):
+            yield _span(text, start)
+
+
+def _span(text: str, start: int) -> tuple[int, int]:
+    parts = list(items(text[start : start + MAX_CALL]))
+    closed = bool(parts) and parts[-1][1]
+    return start, start + sum(len(item) + 1 for item, _ in parts) if closed else 0
 
 
 def _inside_word(text: str, place: int) -> bool:
@@ -116,9 +129,9 @@ def _in_code(text: str, place: int) -> bool:
 
 
 def _dumps(text: str, found: Sequence[int]) -> Iterator[Dump]:
-    done = 0
+    done, unpacks = 0, _UNPACKS in text
     for place in found:
-        start = _opening(text, place) if place >= done else 0
+        start = _opening(text, place, unpacks) if place >= done else 0
         if start:
             body, done = record_from(text, start, MAX_DUMP)
             values, complete = read_fields(body)
@@ -126,21 +139,34 @@ def _dumps(text: str, found: Sequence[int]) -> Iterator[Dump]:
                 yield Dump(values, complete, place, read_pool(body))
 
 
-def _opening(text: str, place: int) -> int:
-    """Where the fields of a dump begin whose name, or first key, is at `place`; 0 if it is none."""
+def _opening(text: str, place: int, unpacks: bool) -> int:
+    """Where the fields of a dump begin whose name, or first key, is at `place`; 0 if it is none.
+
+    `unpacks`: the text has code that calls something with what a dict holds.
+    """
     match = _DUMP.match(text, place)
     if match:
         return 0 if _in_code(text, place) else match.end()
+    start = _dict_opening(text, place)
+    return 0 if start and unpacks and _assigned(text, start) else start
+
+
+def _dict_opening(text: str, place: int) -> int:
+    """Where the keys of JSON, or of a dict in code, begin whose first is at `place`; 0 if none."""
     floor = max(0, place - 40)
     before = _JSON_OPENS.search(text[floor:place])
     return floor + before.end() if before and _JSON_KEY.match(text, place) else 0
+
+
+def _assigned(text: str, start: int) -> bool:
+    return bool(_DICT_IN_CODE.search(text[max(0, start - 20) : start - 1]))
 
 
 def _cut_dumps(text: str) -> Iterator[Dump]:
     """Dumps whose beginning is missing: runs of fields that no bracket opens."""
     done = 0
     text = text[:MAX_CUT]
-    calls = [(start, end) for start, end in _calls(text) if end]
+    calls = [(start, end) for start, end in (*_calls(text), *_dicts(text)) if end]
     for place in places(text, *_RUN_FIELDS):
         if place < done or not _RUN.match(text, place):
             continue

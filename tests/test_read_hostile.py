@@ -107,6 +107,8 @@ HOSTILE = {
     "declarations": repeated("ENV SGLANG_X=1 \\\n", after="\n" + SERVE),
     "dashed names": "a" + repeated("a-")[: 2**17 - 1],
     "conditions": repeated("- --tp\n{{- if .x }}\n"),
+    "dots": repeated(".", SERVE, "!"),
+    "dollars": repeated("$*", SERVE, "!"),
     "images": repeated("sglang", after=":v0.5.14\n" + SERVE),
     "documents": repeated("cat > x.yaml << A\n", after=SERVE + "--config x.yaml"),
     "list items": repeated("- --tp\n"),

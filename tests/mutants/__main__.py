@@ -36,7 +36,9 @@ SIZES = tuple(
         "properties",
     )
 )
-REPLAY = tuple(f"tests/test_replay{kind}.py" for kind in ("_running", "", "_inputs", "_ahead", "_any"))
+REPLAY = tuple(
+    f"tests/test_replay{kind}.py" for kind in ("_running", "", "_inputs", "_ahead", "_any")
+)
 TESTS: dict[str, Sequence[str]] = {
     "columns": SIZES,
     "config": SIZES,

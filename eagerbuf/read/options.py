@@ -79,6 +79,7 @@ WORDS = frozenset(CHOICES) | frozenset(
 LISTS = frozenset(["batch_size", "input_len"])
 MODEL = ("model", "model_path")
 SHORTEST_PREFIX = 4  # characters, as in "--tp"
+LONGEST_NAME = 100  # characters of a flag; SGLang's longest has 62
 SIZING = WHOLE | SUFFIXED | SWITCHES | WORDS
 
 _LONG_NAMES = {
@@ -175,11 +176,15 @@ def begins_option(word: str) -> bool:
     return word.startswith("--") and any(name.startswith(word) for name in names())
 
 
-@lru_cache(maxsize=4096)
 def names_sizing(word: str) -> bool:
     """Whether a word is, or begins like, a flag that concerns sizing or names the model."""
     name = word.partition("=")[0]
-    if len(name) < SHORTEST_PREFIX or not name.startswith("--"):
+    return SHORTEST_PREFIX <= len(name) <= LONGEST_NAME and _begins_sizing(name)
+
+
+@lru_cache(maxsize=4096)
+def _begins_sizing(name: str) -> bool:
+    if not name.startswith("--"):
         return False
     return any(o.name.startswith(name) and (o.sizes or o.field in MODEL) for o in table())
 

@@ -202,6 +202,7 @@ def test_only_the_first_unknown_flags_are_compared_with_the_known_ones() -> None
         ("--enable-dynamic-chunking true", "true"),
         ("--tp 2 and it fails.", "and it fails."),
         ("-x --tp 2 3", "-x 3"),
+        ("--tp 2 -- --pp-size 4", "-- --pp-size 4"),
     ],
 )
 def test_words_that_are_neither_flags_nor_values_are_named(flags: str, words: str) -> None:

@@ -181,7 +181,9 @@ FLAGS = st.fixed_dictionaries(
         "--max-prefill-tokens": st.integers(1, 2**20),
         "--enable-dynamic-chunking": st.none(),
         "--disable-radix-cache": st.none(),
-        "--model-path": st.text("abcXYZ0123456789/_.- '\"\\$#", min_size=1, max_size=12),
+        "--model-path": st.text("abcXYZ0123456789/_.- '\"\\$#", min_size=1, max_size=12).filter(
+            lambda path: path != "--"  # ends the flags, for argparse
+        ),
     },
 )
 QUOTED = (

@@ -90,25 +90,31 @@ def _statement(
     before = text[line:place]
     if _COMMENT.match(before + "SGLANG_"):
         return {}
-    sure = not _CONDITION.match(before) and "||" not in before
+    sure = _sure(before)
     before = _BETWEEN.split(before)[-1].replace("\\\n", " ")
     value = _VALUE.match(text, match.end())
     if _UNSET.fullmatch(before):
         return {name: None}
     if _EXPORT.fullmatch(before):
-        held = (
-            unquote(value[1])
-            if value and text[match.end() : match.end() + 1] in "= "
-            else plain.get(name)
-        )
+        held = unquote(value[1]) if value else plain.get(name)
         return {name: held if sure else None}
-    code = _CODE_VALUE.match(text, match.end()) if _IN_CODE.fullmatch(text, line, place) else None
-    if code:
-        return {name: None if _under_condition(text, line, place) else code[1]}
-    if value and _PLAIN.fullmatch(before) and _ALONE.match(text, value.end()):
-        plain[name] = unquote(value[1])
-        return {name: plain[name]} if every and sure else {}
-    return {}
+    if _IN_CODE.fullmatch(text, line, place):
+        return _in_code(text, match, line)
+    if not (value and _PLAIN.fullmatch(before) and _ALONE.match(text, value.end())):
+        return {}
+    plain[name] = unquote(value[1])
+    return {name: plain[name]} if every and sure else {}
+
+
+def _sure(before: str) -> bool:
+    return not _CONDITION.match(before) and "||" not in before
+
+
+def _in_code(text: str, match: re.Match[str], line: int) -> dict[str, str | None]:
+    """What a line of Python code sets in a mapping of variables."""
+    code = _CODE_VALUE.match(text, match.end())
+    sure = code and not _under_condition(text, line, match.start())
+    return {match["name"]: code[1] if code and sure else None} if code else {}
 
 
 def _under_condition(text: str, line: int, place: int) -> bool:

@@ -53,6 +53,16 @@ def find_launches(text: str, log: Startup, *, alone: bool = False) -> list[Launc
         _refuse_others(text)
     if found or log.found:
         return found
+    found = _bare_flags(text)
+    if found or alone:
+        return found
+    raise ValueError(
+        "text: no SGLang launch command, config, Kubernetes list or start-up log in it; give one"
+    )
+
+
+def _bare_flags(text: str) -> list[Launch]:
+    """Flags that stand there without a program, from the first one that concerns sizing on."""
     for match in _BARE_FLAG.finditer(text):
         if names_sizing(match[1]):
             refuse_other_engine(text[command_start(text, match.start()) : match.start()])
@@ -65,11 +75,7 @@ def find_launches(text: str, log: Startup, *, alone: bool = False) -> list[Launc
                     release=release,
                 )
             ]
-    if alone:
-        return []
-    raise ValueError(
-        "text: no SGLang launch command, config, Kubernetes list or start-up log in it; give one"
-    )
+    return []
 
 
 def _refuse_others(text: str) -> None:

@@ -19,7 +19,8 @@ def remarks(
     argv: Sequence[str], rest: Sequence[str], at: Version, bench: bool, strict: bool
 ) -> Iterator[str]:
     """What to say of words that argparse could not place; ValueError if one concerns sizing."""
-    strange = dict.fromkeys(word for word in rest if _names_flag(word))
+    known = {option.name for option in options(at, bench)} if "--" in rest else ()
+    strange = dict.fromkeys(w for w in rest if _names_flag(w) and w.partition("=")[0] not in known)
     for i, word in enumerate(strange):
         yield _remark(word.partition("=")[0], at, bench, strict, guesses=i < MAX_GUESSES)
     values = _values_of(strange, argv)

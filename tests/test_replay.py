@@ -90,6 +90,19 @@ def test_a_micro_batch_admits_what_it_is_told_to():
     assert batches(one) == [(P, 16, 4), (D, 4, 4)]
 
 
+def test_micro_batches_share_the_request_pool():
+    config = EngineConfig(100, 4, pp_size=2)
+    frame = replay(requests(*[(4, 3)] * 8), config, pp_max_micro_batch_size=4)
+    four = [(P, 16, 4), (D, 4, 4), (D, 4, 4)]
+    assert batches(frame) == four + four  # not four in each
+
+
+def test_a_chunk_of_one_token_mixes_nothing_in():
+    config = EngineConfig(1, 4, enable_mixed_chunk=True)
+    frame = replay(requests((1, 3), (2, 1, 0.001)), config, step_ms=10)
+    assert batches(frame) == [(P, 1, 1), (D, 1, 1), (D, 1, 1), (P, 1, 1), (P, 1, 1)]
+
+
 def test_a_half_done_request_counts_for_its_micro_batch():
     frame = replay(requests((10, 1), (3, 1)), EngineConfig(8, 4), pp_max_micro_batch_size=1)
     assert batches(frame) == [(P, 8, 1), (P, 2, 1), (P, 3, 1)]

@@ -79,6 +79,20 @@ def test_the_latency_of_a_step_is_that_of_its_largest_rank():
     assert frame.attrs["seconds"] == 0.004
 
 
+def test_a_turn_of_an_empty_micro_batch_takes_what_no_tokens_take():
+    frame = replay(requests((4, 2)), EngineConfig(8, 4, pp_size=2), step_ms=lambda n: n + 1)
+    assert frame.attrs["seconds"] == 0.008  # 5 ms, an empty turn of 1 ms, 2 ms
+
+
+def test_time_never_runs_backwards():
+    frame = replay(requests((4, 9)), EngineConfig(8, 4), step_ms=lambda _: -5.0)
+    assert frame.attrs["seconds"] == 0
+
+
+def test_the_longest_prompt_that_is_a_number_of_tokens():
+    assert replay(requests((2**40, 1)), EngineConfig(8, 4)).attrs["too_long"] == 1
+
+
 def test_default_latencies():
     queue, config = requests((100, 1)), EngineConfig(100, 4)
     assert replay(queue, config).attrs["seconds"] == 0.017  # 15 ms and 0.02 ms a token
@@ -110,6 +124,8 @@ def test_a_chunk_smaller_than_a_page_admits_nothing():
         ("output_tokens", -1, "output_tokens=-1"),
         ("output_tokens", None, "output_tokens"),
         ("arrival_s", -0.5, "arrival_s=-0.5"),
+        ("arrival_s", 1e9 + 1, "arrival_s=1000000001.0"),
+        ("prompt_tokens", 2**40 + 1, "prompt_tokens=1099511627777"),
         ("arrival_s", float("nan"), "arrival_s=nan"),
         ("arrival_s", float("inf"), "arrival_s=inf"),
     ],

@@ -3,6 +3,7 @@
 import io
 import math
 import sys
+from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -106,6 +107,15 @@ def test_max_steps_ends_early():
     assert frame.attrs["steps"] == 100
     assert frame.attrs["unfinished"] == 2
     assert replay(requests((4, 2)), EngineConfig(8, 4), max_steps=0).empty
+    assert replay(requests((4, 2000)), EngineConfig(8, 4), max_steps=1000).attrs["steps"] == 1000
+
+
+def test_what_replicas_share_cannot_be_changed():
+    policy = Policy(EngineConfig(8, 4), None, 0.75, False, 1, 4, 1, latency(1, None))
+    shared = incoming(requests((4, 1)), policy)
+    for thing, name in ((policy, "ignore_eos"), (shared, "too_long")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(thing, name, 1)
 
 
 def test_a_chunk_smaller_than_a_page_admits_nothing():
@@ -148,6 +158,7 @@ def test_a_bad_request_is_named(column, value, words):
         ({"smooth_factor": math.nan}, "smooth_factor=nan"),
         ({"step_ms": -1}, "step_ms=-1"),
         ({"step_ms": math.nan}, "step_ms=nan"),
+        ({"step_ms": math.inf}, "step_ms=inf"),
         ({"step_ms": lambda _: math.inf}, "step_ms of 4 tokens is inf"),
         ({"max_steps": -1}, "max_steps=-1"),
     ],

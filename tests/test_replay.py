@@ -97,6 +97,16 @@ def test_micro_batches_share_the_request_pool():
     assert batches(frame) == four + four  # not four in each
 
 
+def test_the_half_done_request_has_a_place_in_the_request_pool():
+    config = EngineConfig(8, 4, pp_size=2)
+    queue = requests(*[(4, 3)] * 3, (10, 3), (2, 1))
+    frame = replay(queue, config, pp_max_micro_batch_size=4)
+    # two and two, of which the last goes on in the first micro-batch; its chunk has room for the
+    # fifth, but the pool has not until the third has finished
+    first = [(P, 8, 2), (P, 8, 2), (P, 6, 1), (D, 1, 1), (D, 3, 3), (D, 1, 1)]
+    assert batches(frame) == [*first, (P, 2, 1), (D, 3, 3)]
+
+
 def test_a_chunk_of_one_token_mixes_nothing_in():
     config = EngineConfig(1, 4, enable_mixed_chunk=True)
     frame = replay(requests((1, 3), (2, 1, 0.001)), config, step_ms=10)

@@ -47,6 +47,11 @@ def test_arrivals_are_waited_for_in_order():
     assert frame.attrs["seconds"] == 9.01
 
 
+def test_every_arrival_is_waited_for_to_the_nanosecond():
+    queue = requests(*[(1, 1, float(second)) for second in range(300)])
+    assert replay(queue, EngineConfig(8, 4), step_ms=7).attrs["seconds"] == 299.007
+
+
 def test_a_request_is_seen_at_the_first_step_after_its_arrival():
     for arrival, before in ((0.010, 1), (0.0101, 2), (0.020, 2), (0.0201, 3)):
         frame = replay(requests((4, 9), (3, 1, arrival)), EngineConfig(64, 4), step_ms=10)
@@ -190,6 +195,13 @@ def test_the_bar_is_for_long_replays_on_a_terminal(monkeypatch, progress):
         monkeypatch.setattr(sys, "stderr", stream)
         replay(requests((4, 3)), EngineConfig(8, 4), progress=progress)
         assert bool(stream.getvalue()) == shown
+
+
+def test_a_bar_is_shown_unless_told_otherwise(monkeypatch):
+    monkeypatch.setattr(sys.modules["eagerbuf.replay"], "BAR_DELAY_S", 0.0)
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    replay(requests((4, 3)), EngineConfig(8, 4))
+    assert stream.getvalue()
 
 
 def test_a_short_replay_shows_no_bar(monkeypatch):

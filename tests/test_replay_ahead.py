@@ -41,6 +41,8 @@ def pages(pool, page=4, **fields):
         ([(8, 1000)], pages(1012), {}, (2, 1000)),
         ([(8, 1000)], pages(1010), {}, (3, 1000)),  # the last page is looked at once more
         ([(8, 1000)], pages(400), {}, (5, 393)),  # given up, as it can never end
+        # 3 tokens a step: 64 steps fill the pool from 8 to 200
+        ([(8, 1000)], pages(200, 1, num_tokens_per_bs=4), {"accepted_per_step": 3}, (2, 65)),
         ([(8, 200), (8, 200)], pages(500), {}, (2, 200)),
         ([(8, 200), (8, 200)], pages(400), {}, (12, 210)),  # the second is retracted
         ([(5, 1000)], STAGES, {}, (3, 1000)),  # the other one has nothing to end

@@ -70,7 +70,7 @@ def test_what_is_done_is_told_as_it_is_done():
     queue = incoming(requests((4, 1), (4, 2), (4, 4), (4, 1, 0.5)), policy)
     engine = Engine(policy, queue.share(0, 1), Rows(), 0)
     engine.run(None, told.append)
-    assert told == [1, 1, 1, 1]
+    assert [done for done in told if done] == [1, 1, 1, 1]
 
 
 def test_the_latency_of_a_step_is_that_of_its_largest_rank():

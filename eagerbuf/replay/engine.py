@@ -48,16 +48,15 @@ class Engine:
         """Step until all requests are done, or `max_steps` steps are; reports what is done."""
         turn = wait = 0
         while self.done < self.total and (max_steps is None or self.steps < max_steps):
-            received, done = self.received, self.done
+            received, done = self.received, self.done  # both only grow
             self._receive()
             if wait <= 0:
                 self._skip(turn, None if max_steps is None else max_steps - self.steps)
             self._step(turn)
             turn = (turn + 1) % self.policy.micro_batches
-            if self.done > done:
-                on_done(self.done - done)
+            on_done(self.done - done)
             # Looking ahead is worth its cost once a round, or where the next event is far again.
-            changed = self.done > done or self.received > received
+            changed = (self.done, self.received) != (done, received)
             wait = 0 if changed else (wait or self.policy.micro_batches) - 1
 
     def _receive(self) -> None:

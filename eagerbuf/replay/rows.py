@@ -93,7 +93,7 @@ class Rows:
 
     def frame(self) -> pd.DataFrame:
         """All batches, one a row, with COLUMNS."""
-        table = np.array(self._rows, dtype=np.int64).reshape(-1, len(COLUMNS))
+        table = np.array(self._rows, dtype=np.int64).reshape(len(self._rows), len(COLUMNS))
         source, later = self._unrolled()
         frame = pd.DataFrame(table[source], columns=list(COLUMNS))
         frame["step"] += later
@@ -102,7 +102,7 @@ class Rows:
 
     def _unrolled(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Of each row of the table: which stored row it is, and how many steps later."""
-        rows, steps, times = np.array(self._runs, dtype=np.int64).reshape(-1, 3).T
+        rows, steps, times = np.array(self._runs, dtype=np.int64).reshape(len(self._runs), 3).T
         total = rows * times
         run = np.repeat(np.arange(len(rows)), total)
         place = np.arange(total.sum()) - (total.cumsum() - total)[run]

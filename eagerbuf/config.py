@@ -66,6 +66,16 @@ class Layout:
         return where(self.admits_whole_prompts, 0, self.chunk)
 
     @property
+    def chunking(self) -> Any:
+        """Whether chunking is on."""
+        return self.chunk > 0
+
+    @property
+    def scheduler_chunking(self) -> Any:
+        """Whether the scheduler cuts prompts into chunks."""
+        return self.scheduler_chunk > 0
+
+    @property
     def pp_dynamic_chunking(self) -> Any:
         """Whether the latency profiler runs at start-up: dynamic chunking and several stages."""
         return self.enable_dynamic_chunking & (self.pp_size > 1)
@@ -91,6 +101,8 @@ class Columns(Layout):
     require_mlp_sync = _once("require_mlp_sync")
     chunk = _once("chunk")
     scheduler_chunk = _once("scheduler_chunk")
+    chunking = _once("chunking")
+    scheduler_chunking = _once("scheduler_chunking")
     pp_dynamic_chunking = _once("pp_dynamic_chunking")
 
 

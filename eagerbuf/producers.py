@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerbuf.columns import largest, smallest, where
-from eagerbuf.config import given
+from eagerbuf.config import given, negate
 
 DYNAMIC_CHUNK_ALIGNMENT = 64  # tokens; the chunk predictor rounds to max(page_size, this)
 
@@ -25,12 +25,12 @@ def probe_ceiling(chunk: Any) -> Any:
 
 def profiles(config: Any) -> Any:
     """Whether start-up sends probes: PP dynamic chunking with a chunk that the scheduler uses."""
-    return config.pp_dynamic_chunking & (config.scheduler_chunk > 0)
+    return config.pp_dynamic_chunking & config.scheduler_chunking
 
 
 def profile_fails(config: Any) -> Any:
     """Whether the profile is certain to fail: PP dynamic chunking with no chunk to multiply."""
-    return config.pp_dynamic_chunking & (config.scheduler_chunk == 0)
+    return config.pp_dynamic_chunking & negate(config.scheduler_chunking)
 
 
 def profiler_probe(config: Any) -> Any:
@@ -78,7 +78,7 @@ def whole_prefill(config: Any) -> Any:
 
 def prefill(config: Any) -> Any:
     """Tokens of the largest prefill batch, decode tokens of a mixed batch included."""
-    return where(config.scheduler_chunk > 0, config.scheduler_chunk, whole_prefill(config))
+    return where(config.scheduler_chunking, config.scheduler_chunk, whole_prefill(config))
 
 
 def decode(config: Any) -> Any:

@@ -72,7 +72,7 @@ def _extend(config: EngineConfig, producer: str, tokens: Any, bs: int, formula: 
 
 def _prefill(config: EngineConfig) -> Shape:
     requests = config.max_running_requests
-    if config.scheduler_chunk > 0:
+    if config.scheduler_chunking:
         tokens = producers.prefill(config)
         return _extend(config, "prefill", tokens, min(requests, tokens), "chunk")
     late = config.disable_radix_cache

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagerbuf import producers
 from eagerbuf.columns import ceil_align, largest, where
-from eagerbuf.config import EngineConfig, given
+from eagerbuf.config import EngineConfig, given, negate
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -93,7 +93,7 @@ def max_prefill_buffer_tokens(config: Any) -> Any:
     """
     chunk = config.chunk
     grown = largest(chunk, config.max_prefill_tokens, producers.probe_ceiling(chunk))
-    return where(config.pp_dynamic_chunking & (chunk > 0), grown, chunk)
+    return where(config.pp_dynamic_chunking & config.chunking, grown, chunk)
 
 
 def _requests(config: Any) -> Any:
@@ -109,14 +109,14 @@ def _padded_requests(config: Any) -> Any:
 
 
 def _chunk_or_pool(config: Any) -> Any:
-    prefill = where(config.chunk > 0, config.chunk, given(config.max_total_num_tokens))
+    prefill = where(config.chunking, config.chunk, given(config.max_total_num_tokens))
     return largest(prefill, config.max_running_requests * config.num_tokens_per_bs)
 
 
 def prefill_or_decode(config: Any, requests: Any) -> Any:
     """Tokens of rule pr28677 before they are aligned, for `requests` aligned ones."""
     pool = given(config.max_total_num_tokens)
-    prefill = where(config.chunk > 0, max_prefill_buffer_tokens(config), pool)
+    prefill = where(config.chunking, max_prefill_buffer_tokens(config), pool)
     return largest(prefill, requests * config.num_tokens_per_bs)
 
 
@@ -144,15 +144,16 @@ def _tight(config: Any) -> Any:
 
 
 def _without_chunk(config: Any) -> Any:
-    return config.chunk == 0
+    return negate(config.chunking)
 
 
 def _without_scheduler_chunk(config: Any) -> Any:
-    return config.scheduler_chunk == 0
+    return negate(config.scheduler_chunking)
 
 
 def _always(config: Any) -> Any:
-    return config.chunk >= 0  # it is never less
+    del config
+    return True
 
 
 _RULES = (

@@ -120,7 +120,7 @@ def draw_states(
     most, beside = longest(config), edges(config)
     lengths = _lengths(rng, (count, QUEUE + 2), most, beside)
     waiting = rng.integers(0, QUEUE + 1, count).tolist()
-    carries = (rng.random(count) < 0.5) & (config.scheduler_chunk > 0)
+    carries = (rng.random(count) < 0.5) & config.scheduler_chunking
     decodes = np.where(rng.random(count) < 0.7, _decodes(rng, config, count), 0).tolist()
     flags = rng.random((count, 2)) < 0.6
     rows = zip(lengths.tolist(), waiting, carries.tolist(), decodes, flags.tolist(), strict=True)
@@ -139,7 +139,7 @@ def _lengths(rng: np.random.Generator, shape: tuple[int, int], most: int, beside
 
 def _decodes(rng: np.random.Generator, config: EngineConfig, count: int) -> Any:
     """Requests that decode along: none unless chunks are mixed and nothing is speculated."""
-    mixes = config.enable_mixed_chunk and config.scheduler_chunk > 0
+    mixes = config.enable_mixed_chunk and config.scheduler_chunking
     if not mixes or config.num_tokens_per_bs > 1:
         return np.zeros(count, np.int64)
     running, chunk = config.max_running_requests, config.scheduler_chunk

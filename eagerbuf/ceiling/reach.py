@@ -19,7 +19,7 @@ def exists(config: EngineConfig, producer: str, predictor: ChunkSizePredictor | 
     """Whether a deployment has the producer at all; ValueError for an unknown one."""
     if producer not in PRODUCERS:
         raise ValueError(f"producer={producer!r}: unknown, give one of {', '.join(PRODUCERS)}")
-    chunked, tokens = config.scheduler_chunk > 0, config.num_tokens_per_bs
+    chunked, tokens = config.scheduler_chunking, config.num_tokens_per_bs
     mixes = chunked and config.enable_mixed_chunk and tokens == 1
     has: dict[str, bool] = {
         "prefill": chunked,
@@ -27,7 +27,7 @@ def exists(config: EngineConfig, producer: str, predictor: ChunkSizePredictor | 
         "whole_prefill": not chunked and not config.disable_radix_cache,
         "late_look": not chunked and config.disable_radix_cache,
         "dynamic_chunk": bool(producers.profiles(config)) and predictor is not None,
-        "profiler_probe": bool(producers.profiles(config)) and config.chunk > 0,
+        "profiler_probe": bool(producers.profiles(config)),
         "decode": tokens == 1,
         "verify": tokens > 1,
     }

@@ -45,7 +45,7 @@ def label(config: EngineConfig, state: State) -> str:
     """Which producer a prefill batch of this state belongs to."""
     if state.chunk is not None:
         return "dynamic_chunk"
-    if config.scheduler_chunk > 0:
+    if config.scheduler_chunking:
         return "mixed" if state.mixed_decode else "prefill"
     late = state.ignore_eos and config.disable_radix_cache
     return "late_look" if late else "whole_prefill"

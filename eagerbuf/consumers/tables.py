@@ -133,7 +133,7 @@ def _decode(config: EngineConfig) -> int:
 
 
 def _workspace(config: EngineConfig, model: Model, tokens: int) -> int:
-    if config.chunk == 0:
+    if not config.chunking:
         chunk = config.chunked_prefill_size
         raise ValueError(f"chunked_prefill_size={chunk}: chunking is off, give at least 1 token")
     if model.num_experts_per_tok == 0:

@@ -18,7 +18,7 @@ def needed_tokens(config: Any) -> Any:
 
     The chunk; ceil(1.25 * chunk) where PP dynamic chunking probes. 0 with chunking off.
     """
-    probing = config.pp_dynamic_chunking & (config.chunk > 0)
+    probing = config.pp_dynamic_chunking & config.chunking
     return where(probing, producers.probe_ceiling(config.chunk), config.chunk)
 
 

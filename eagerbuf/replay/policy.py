@@ -62,7 +62,7 @@ class Policy:
     def mixes(self) -> bool:
         """Whether running requests decode in prefill batches (SGLang: not under speculation)."""
         config = self.config
-        chunked = self.scheduler_chunk > 0
+        chunked = config.scheduler_chunking
         return config.enable_mixed_chunk and chunked and config.num_tokens_per_bs == 1
 
     @cached_property

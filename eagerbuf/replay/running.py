@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from eagerbuf.columns import ceil_align
 from eagerbuf.replay.incoming import Request
 
-NEVER = 2**62
+NEVER = sys.maxsize
 
 
 class Running:

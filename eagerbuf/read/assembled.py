@@ -192,8 +192,8 @@ def _piece(text: str, match: re.Match[str], name: str) -> list[str]:
     if match["one"]:
         item = _STRING.match(text, match.end())
         return [item_word(item[0]) if item else f"${name}"]
-    words, _ = _operand(text, match.end())
-    return [*words, *_summed(text, _)[0]]
+    words, end = _operand(text, match.end())
+    return [*words, *_summed(text, end)[0]]
 
 
 def _summed(text: str, end: int) -> tuple[list[str], int]:

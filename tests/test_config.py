@@ -37,6 +37,8 @@ def test_zigzag_doubles_the_cp_alignment():
         ({"moe_a2a_backend": "deepep"}, True),
         ({"moe_a2a_backend": "pplx"}, True),
         ({"moe_dense_tp_size": 1}, True),
+        ({"moe_dense_tp_size": 1, "moe_a2a_backend": "deepep"}, True),
+        ({"moe_dense_tp_size": 1, "tp_size": 2, "dp_size": 2, "enable_dp_attention": True}, True),
         ({"moe_dense_tp_size": 1, "disable_attn_tp_gather": True}, False),
         ({"moe_a2a_backend": "deepep", "disable_attn_tp_gather": True}, False),
         (

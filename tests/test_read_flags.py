@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -11,6 +10,7 @@ from eagerbuf.read import read_config
 from eagerbuf.read.flags import UNREAD, parse
 from eagerbuf.read.options import is_option, list_for, names_sizing, options, table, version
 from eagerbuf.releases import releases
+from tests.quickest import within
 
 
 def values(flags: str, release: str | None = "0.5.14") -> dict[str, object]:
@@ -226,6 +226,5 @@ def test_a_model_behind_sglang_serve_is_one() -> None:
 def test_many_unknown_flags_take_little_time() -> None:
     argv = [word for i in range(1500) for word in (f"--unknown-flag-{i}", str(i))]
     parse(argv[:2], "0.5.14")
-    start = time.process_time()
+    assert within(1.0, lambda: parse(argv, "0.5.14"))
     assert len(parse(argv, "0.5.14").notes) == 1500
-    assert time.process_time() - start < 1.0

@@ -22,16 +22,17 @@ class _Budget:
         self.taken: list[int] = []
 
     def take(self, tokens: int) -> bool:
-        """Add `tokens` of a request; whether SGLang looks at the queue any further.
+        """Add `tokens` of a request; whether `max_prefill_tokens` leaves room for another.
 
-        Budgets are charged whole pages, the pool one page more.
+        Budgets are charged whole pages, the pool one page more. Once the pool or the chunk is used
+        up, SGLang looks no further either: the next request would find no room in it.
         """
         paged = tokens + -tokens % self.page_size
         self.taken.append(tokens)
         self.pool -= paged + self.page_size
         self.prompt_tokens -= paged
         self.chunk -= paged
-        return self.pool > 0 and self.prompt_tokens > 0 and self.chunk > 0
+        return self.prompt_tokens > 0
 
     def carry(self, tokens: int) -> None:
         """Go on with a half-done request, even where the pool has no room (upstream must)."""
@@ -60,7 +61,7 @@ class _Budget:
             pool -= paged + page
             prompt_tokens -= paged
             chunk -= paged
-            if pool <= 0 or prompt_tokens <= 0 or chunk <= 0:
+            if prompt_tokens <= 0:  # nothing left of pool or chunk stops the next one above
                 break
 
     def fill_ignore_eos(self, prompts: Iterable[int]) -> None:

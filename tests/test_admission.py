@@ -72,6 +72,7 @@ def test_whole_prompts_share_the_prefill_budget(prompts, prefill, page, taken):
 def test_a_chunk_ends_where_the_prefill_budget_does():
     assert batch([5, 5, 5], 100, prefill=10) == [5, 5]
     assert batch([5, 6, 5], 100, prefill=10) == [5, 6]
+    assert batch([9, 1, 1], 100, prefill=10) == [9, 1]
 
 
 def test_requests_are_bounded():
@@ -160,6 +161,8 @@ def test_ignore_eos_takes_what_is_left_of_a_chunk():
     assert batch([9], 8, off=True, ignore_eos=True, pool=100, carried=8) == [8]
     # 8 charged of the 6
     assert batch([5], 6, off=True, ignore_eos=True, pool=100, page=4, carried=20) == [6]
+    assert batch([4, 4], 8, off=True, ignore_eos=True, pool=100, page=4) == [4, 4]
+    assert batch([4, 30, 4], 100, off=True, ignore_eos=True, pool=20) == [4]
     with_cache = batch([6, 5], None, prefill=10, pool=100, ignore_eos=True)
     assert with_cache == [6]
     assert batch([6, 5], None, prefill=10, pool=100, off=True) == [6]

@@ -11,6 +11,7 @@ BASE = f"{PROGRAM} --model-path m --max-running-requests 64"
 MORE = "--pp-size 2 --enable-dynamic-chunking --chunked-prefill-size -1"
 LIST = 'cmd = ["python3", "-m", "sglang.launch_server", "--model-path", "m"]\n'
 MORE_LIST = '["--pp-size", "2", "--enable-dynamic-chunking", "--chunked-prefill-size", "-1"]'
+HANGS = f"{LIST.strip()} + {MORE_LIST}".replace('] + ["--pp-size", "2"', "")
 CONDITION = "--pp-size: may be set or not"
 APPENDED = "".join(f"cmd.append({word!r})\n" for word in MORE.split())
 
@@ -40,6 +41,12 @@ def verdict(text: str) -> str:
         f'{LIST}cmd += "{MORE}".split()',
         f'cmd = "{BASE}"\ncmd += " {MORE}"\nos.system(cmd)',
         f'os.system("{BASE} " + "{MORE}")',
+        f'os.system("{BASE} "\n    "{MORE} "\n    "--port 1")',
+        f'run("{BASE} "\n    "{MORE}", shell=True)',
+        f'cmd = "{BASE} " \\\n    "{MORE}"',
+        f'CMD="{BASE}"\nCMD="numactl -N 0 $CMD"\nCMD="$CMD {MORE}"\nexec $CMD',
+        f'CMD=({BASE})\nCMD=(numactl -N 0 "${{CMD[@]}}")\nCMD+=({MORE})\n"${{CMD[@]}}"',
+        f"{LIST.strip()[:-1]}, '--model' '-path', 'm']\ncmd += {MORE_LIST}\n",
         f'cmd = ("{PROGRAM} "\n       f"--model-path {{m}} "\n       "{MORE}")',
     ],
 )
@@ -69,6 +76,18 @@ def test_pieces_that_are_all_in_the_text_are_joined(text: str) -> None:
         (f"{LIST.strip()} + extra + {MORE_LIST}\n", "$extra: not expanded"),
         (f"{LIST.strip()} + more(a, [b]) + {MORE_LIST}\n", "$more: not expanded"),
         (f'os.system("{BASE} " + extra)', "$extra: not expanded"),
+        (f'cmd = ("{BASE} " "--port 1 "\n  + ("{MORE}" if a else ""))', "$_: not expanded"),
+        (f"{LIST}cmd.extend({MORE_LIST} if a else [])", "$_: not expanded"),
+        (f"{LIST}cmd = [*cmd, '--pp-size', '2']", "$cmd: not expanded"),
+        (f"{LIST}cmd = ['numactl'] + cmd\ncmd += {MORE_LIST}", "$cmd: not expanded"),
+        (f"{LIST}cmd[cmd.index('--x') + 1] = '-1'", "$cmd: not expanded"),
+        (f"{LIST}cmd += {MORE_LIST}\ncmd.remove('--pp-size')", "$cmd: not expanded"),
+        (f'CMD="{BASE} {MORE}"\nCMD=${{CMD/-1/8192}}\n$CMD', "$CMD: not expanded"),
+        (f'CMD="{BASE} {MORE}"\n[ "$A" ] && CMD="env $CMD"\n$CMD', "$CMD: not expanded"),
+        (f"{HANGS[:-1]}, '--pp-size', '2' if a else '1']", "--pp-size: a variable"),
+        (f"{HANGS[:-1]}, '--pp-size=' + pp]", "--pp-size: a variable"),
+        (f"{HANGS[:-1]}, '--pp-size=%s' % pp]", "--pp-size: a variable"),
+        (f"{HANGS[:-1]}, '--pp-size=2' if a else '--port=1']", "$_: not expanded"),
         (f"SGL := {PROGRAM}\nrun:\n\t$(SGL) {MORE}\n", "the command has no flags here"),
     ],
 )

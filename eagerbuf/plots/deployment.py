@@ -147,7 +147,7 @@ def what_if(frame: DataFrame) -> go.Figure:
         height=500,
         margin={"l": 80, "r": 30, "t": 70, "b": 140},
     )
-    _buffer_and_largest(fig, first, " (at least)" if frame.at_least.any() else "")
+    _buffer_and_largest(fig, first)
     slider = {"steps": _steps(parts), "currentvalue": {"prefix": "SGLang release: "}}
     fig.update_layout(
         sliders=[{**slider, "pad": {"t": 55}}], showlegend=True, legend={"x": 0.01, "y": 0.99}
@@ -157,15 +157,22 @@ def what_if(frame: DataFrame) -> go.Figure:
     return fig
 
 
-def _buffer_and_largest(fig: go.Figure, part: DataFrame, least: str) -> None:
+_LARGEST = "largest batch that is copied (orange: overflows or hangs; grey: not known)"
+
+
+def _buffer(part: DataFrame) -> str:
+    return "buffer (at least)" if part.at_least.any() else "buffer"
+
+
+def _buffer_and_largest(fig: go.Figure, part: DataFrame) -> None:
     """What one release holds and gets, over the chunk."""
     fig.add_scatter(
-        name=f"buffer{least}",
+        name=_buffer(part),
         line={"color": COLORS["neutral"], "dash": "dash", "shape": "linear"},
         **_line(part, "capacity"),
     )
     fig.add_scatter(
-        name="largest batch that is copied (orange: overflows or hangs; grey: not known)",
+        name=_LARGEST,
         mode="markers",
         marker={"size": 11, "color": _verdicts(part)},
         **_line(part, "largest"),
@@ -195,6 +202,7 @@ def _steps(parts: dict[str, DataFrame]) -> list[dict[str, Any]]:
             "method": "restyle",
             "args": [
                 {
+                    "name": [_buffer(part), _LARGEST],
                     "y": [_heights(part, "capacity"), _heights(part, "largest")],
                     "text": [part.verdict.tolist()] * 2,
                     "marker.color": [COLORS["neutral"], _verdicts(part)],

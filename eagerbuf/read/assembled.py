@@ -8,6 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from eagerbuf.read.commands import command_at, command_start, commands, starts_nothing
+from eagerbuf.read.launch import HOLDS_PROGRAM
 from eagerbuf.read.lists import item_word, list_words
 from eagerbuf.read.text import pattern
 from eagerbuf.read.tokens import command_words
@@ -30,6 +31,8 @@ _BLOCK = pattern(
     re.MULTILINE,
 )
 _PLUS = pattern(r"(?:[ \t]*|\s*\n[ \t]+)\+(?![=+])\s*")
+_BESIDE = pattern(r"[ \t\\\n]*(?=[rbfu]{0,2}[\"'])")
+_OR_ELSE = pattern(r"[ \t]+(?:if|or|and)\b")
 _STRING = pattern(r"""[rbfu]{0,2}(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""")
 _NAME = pattern(r"\*{0,2}[A-Za-z_][\w.]{0,200}")
 
@@ -112,11 +115,20 @@ def shell_uses(text: str, name: str, place: int, value: Sequence[str], end: int)
 def _assigned(variable: Variable, reference: re.Pattern[str], match: re.Match[str]) -> bool:
     """Take what an assignment adds; False where it puts something else in the variable's place."""
     words, variable.done = _value(variable.text, match.end())
-    if not match["set"].lstrip().startswith("+"):
-        if not words or not reference.fullmatch(words[0]):
-            return False
-        words = words[1:]
-    variable.add(words, match.start())
+    if match["set"].lstrip().startswith("+"):
+        variable.add(words, match.start())
+        return True
+    around = _split_at(words, reference, 0)
+    if around is None:
+        held = any(re.search(rf"\$\{{?{variable.name}\b", word) for word in words)
+        variable.maybe += [f"${variable.name}"] if held else []
+        return held
+    before, after = around
+    if before and variable.sure(match.start()):
+        variable.words[:0] = before
+    elif before:
+        variable.maybe.append(f"${variable.name}")
+    variable.add(after, match.start())
     return True
 
 
@@ -176,23 +188,39 @@ def python_use(text: str, words: Sequence[str], opening: int, end: int) -> tuple
     again, one = re.escape(name), r"(?P<one>\.append)\("
     mention = re.compile(
         rf"(?<![\w.\"']){again}(?:[ \t]*\+=[ \t]*|[ \t]*=[ \t]*{again}[ \t]*\+[ \t]*|{one}"
-        rf"|\.extend\(|(?P<other>\.insert\()|[ \t]*\+[ \t]*|(?P<set>[ \t]*=(?![=])))"
+        rf"|\.extend\(|(?P<other>\.(?:insert|remove|pop)\(|\[[^\]\n]*\][ \t]*=(?!=))"
+        rf"|[ \t]*\+[ \t]*|(?P<set>[ \t]*=(?![=])))"
         rf"|(?P<unpacked>\*{again}\b[ \t]*,)"
     )
     for match in variable.mentions(mention, end):
         if match["set"]:
+            if re.search(rf"\b{again}\b", _right_side(text, match.end())):
+                variable.maybe.append(f"${name}")
             break
-        variable.add(_piece(text, match, name), match.start())
+        if match["other"]:
+            variable.maybe.append(f"${name}")
+        else:
+            variable.add(_piece(text, match, name), match.start())
     return Use(variable.words, variable.maybe, None), end
 
 
+def _right_side(text: str, start: int) -> str:
+    """What is assigned: the line, or the whole list that begins there."""
+    line = text[start : start + REACH].split("\n", 1)[0]
+    opening = start + len(line) - len(line.lstrip())
+    end = list_words(text, opening)[1] if line.lstrip()[:1] == "[" else start
+    return text[start : max(end, start + len(line))]
+
+
 def _piece(text: str, match: re.Match[str], name: str) -> list[str]:
-    if match["other"] or match["unpacked"]:
+    if match["unpacked"]:
         return [f"${name}"]
     if match["one"]:
         item = _STRING.match(text, match.end())
         return [item_word(item[0]) if item else f"${name}"]
     words, end = _operand(text, match.end())
+    if _OR_ELSE.match(text, end):
+        return ["$_"]
     return [*words, *_summed(text, end)[0]]
 
 
@@ -204,6 +232,19 @@ def _summed(text: str, end: int) -> tuple[list[str], int]:
         if plus is None:
             break
         more, end = _operand(text, plus.end())
+        words += ["$_"] if _OR_ELSE.match(text, end) else more
+    return words, end
+
+
+def strings_beside(text: str, end: int) -> tuple[list[str], int]:
+    """The words of the strings that follow a string in code, which Python joins to it."""
+    words: list[str] = []
+    for _ in range(MAX_PIECES):
+        blank = _BESIDE.match(text, end)
+        string = _STRING.match(text, blank.end()) if blank else None
+        if string is None or HOLDS_PROGRAM.search(string[0]):
+            break
+        more, end = _operand(text, string.start())
         words += more
     return words, end
 

@@ -7,14 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from eagerbuf.read.launch import Launch, from_words, program_end, tag_release, variables, within
+from eagerbuf.read.launch import (
+    HOLDS_PROGRAM,
+    Launch,
+    from_words,
+    program_end,
+    tag_release,
+    variables,
+    within,
+)
 from eagerbuf.read.scripts import launches_in
 from eagerbuf.read.text import pattern
 from eagerbuf.read.tokens import command_words
 
 # of Kubernetes, compose, ECS (entryPoint), `docker inspect` (Entrypoint, Cmd); what runs is first
 COMMAND_KEYS = ("entrypoint", "entryPoint", "Entrypoint", "command", "args", "Cmd")
-HOLDS_PROGRAM = pattern(r"launch_server|one_batch|sglang\s+serve")
 
 _HOLDS_SCRIPT = pattern(r"\n|[;&|]|sh -\w*c\b")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from eagerbuf.read.commands import command_start
 from eagerbuf.read.text import pattern
@@ -12,6 +13,7 @@ from eagerbuf.read.tokens import unquote
 REACH = 2**14  # characters before a command in which its variables are set
 MAX_SEARCHED = 2**18  # characters in which files of variables are looked for
 MAX_EVENTS = 512  # variables and blocks before a command
+MAX_ASIDE = 32  # here-documents and functions before a command
 MAX_ABOVE = 2**12  # characters of code above a line
 MAX_BEFORE = 200  # characters of a statement before the variable's name
 
@@ -23,6 +25,14 @@ _EVENT = pattern(
 )
 _VALUE = pattern(r"[= ](\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"'#]*)")
 _BETWEEN = pattern(r"[;|&(]|\b(?:then|do|else)\b")
+_SUCCEEDS = pattern(
+    r"(?:[^\n]*[;\n])?[ \t$>#]*(?:\w+=|\.[ \t]|(?:[\w./-]*/)?(?:cd|pushd|export|unset|set|source"
+    r"|mkdir|ulimit|sudo|pip3?|uv|conda|module|echo|sysctl|ln|cp|rm|chmod|apt|apt-get|RUN|sleep"
+    r"|git)\b)"
+)
+_HEREDOC = pattern(r"<<-?[ \t]*[\"']?(?P<end>\w+)[\"']?[^\n]*\n")
+_FUNCTION = pattern(r"^[ \t]*(?:function[ \t]+)?(?P<name>\w+)[ \t]*\(\)\s*\{", re.MULTILINE)
+_SUBSHELL = pattern(r"^[ \t]*\([^()\n]*\)", re.MULTILINE)
 _CONDITION = pattern(r"[ \t]*(?:\[|test\b)")
 _LEAD = r"[ \t]*(?:[$>%#][ \t]+)?(?:- )?"
 _REST = r"(?:\w+=[^\s]*[ \t]+|\w+[ \t]+)*"
@@ -41,7 +51,21 @@ _FILES = pattern(r"--env-file\b|\benvFrom:|\benv_file:|\bEnvironmentFile=|\benvi
 _SECTION = pattern(r"^(?:\[[\w:@. -]{1,80}\][ \t]*$|FROM[ \t])", re.MULTILINE)
 _DECLARES = pattern(r"^[ \t]*(?:ENV[ \t]|[Ee]nvironment[ \t]*=)(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _DECLARED = pattern(r"\b(SGLANG_\w+)[= ](\"[^\"\n]*\"|'[^'\n]*'|[^\s,\"']*)")
-_ISOLATES = ("docker", "podman", "nerdctl", "ssh", "kubectl", "sudo")
+_ISOLATES = frozenset(
+    (
+        "docker",
+        "podman",
+        "nerdctl",
+        "kubectl",
+        "ssh",
+        "pdsh",
+        "clush",
+        "pssh",
+        "sudo",
+        "su",
+        "runuser",
+    )
+)
 
 
 def in_effect(text: str, place: int, before: Sequence[str] = ()) -> dict[str, str]:
@@ -55,6 +79,10 @@ def in_effect(text: str, place: int, before: Sequence[str] = ()) -> dict[str, st
     if any(name in _ISOLATES for name in names) and not {"-E", "--preserve-env"} & set(names):
         passed = {word.removeprefix("--env=").removeprefix("-e") for word in before}
         env = {name: value for name, value in env.items() if name in passed}
+    for word in before:
+        if word.startswith("--export="):
+            env = _exported_by_srun(env, word.partition("=")[2].split(","))
+    env = {} if "--cleanenv" in before else env
     if "env" in names:
         gone = {word.removeprefix("--unset=").removeprefix("-u") for word in before}
         env = {name: value for name, value in env.items() if name not in gone}
@@ -62,12 +90,24 @@ def in_effect(text: str, place: int, before: Sequence[str] = ()) -> dict[str, st
     return env
 
 
+def _exported_by_srun(env: Mapping[str, str], listed: Sequence[str]) -> dict[str, str]:
+    """What `srun --export` lets through, ALL or the names it lists, and what it sets."""
+    passed = {n: value for n, value in env.items() if "ALL" in listed or n in listed}
+    return {
+        **passed,
+        **{name: value for name, _, value in (w.partition("=") for w in listed) if value},
+    }
+
+
 def _exported(text: str, place: int) -> dict[str, str]:
     """What statements before `place` export; a block that is over may have been passed by."""
     frames: list[dict[str, str | None]] = [{}]
     plain: dict[str, str] = {}
     every = False
+    aside = _elsewhere(text, max(0, place - REACH), place)
     for match in list(_EVENT.finditer(text, max(0, place - REACH), place))[-MAX_EVENTS:]:
+        if any(start <= match.start() < end for start, end in aside):
+            continue
         if match["opens"]:
             frames.append({})
         elif match["all"]:
@@ -79,6 +119,21 @@ def _exported(text: str, place: int) -> dict[str, str]:
             frames += [{}] if match["turns"] else []
     found = {name: value for frame in frames for name, value in frame.items()}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _elsewhere(text: str, floor: int, place: int) -> list[tuple[int, int]]:
+    """Where text before `place` is not run there: files it writes, subshells, unused functions."""
+    found = [match.span() for match in _SUBSHELL.finditer(text, floor, place)]
+    for match in islice(_HEREDOC.finditer(text, floor, place), MAX_ASIDE):
+        closing = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE)
+        last = closing.search(text, match.end(), place)
+        found += [(match.end(), last.end())] if last else []
+    for match in islice(_FUNCTION.finditer(text, floor, place), MAX_ASIDE):
+        end = text.find("\n}", match.end(), place)
+        call = re.compile(rf"(?:^|[;&|({{])[ \t]*{match['name']}\b(?![ \t]*\()", re.MULTILINE)
+        if end >= 0 and not call.search(text, end, place):
+            found.append((match.end(), end))
+    return found
 
 
 def _statement(
@@ -107,7 +162,10 @@ def _statement(
 
 
 def _sure(before: str) -> bool:
-    return not _CONDITION.match(before) and "||" not in before
+    """Whether what stands before a statement on its line lets it run whatever happens."""
+    if _CONDITION.match(before) or "||" in before:
+        return False
+    return all(_SUCCEEDS.match(command) for command in before.split("&&")[:-1])
 
 
 def _in_code(text: str, match: re.Match[str], line: int) -> dict[str, str | None]:

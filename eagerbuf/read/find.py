@@ -21,6 +21,7 @@ from eagerbuf.read.tokens import command_words
 from eagerbuf.releases import find_release
 
 MAX_YAML = 2**17  # characters of YAML that are read
+MAX_REWRITTEN = 2**18  # characters in which such a file may be written again
 MAX_FILES = 8  # of one name that a text writes
 MAX_SEARCHED = 2**18  # characters in which releases are looked for
 
@@ -36,6 +37,7 @@ _HEREDOC = pattern(
     r"cat[ \t]*(?:>>?[ \t]*(?P<file>\S+)[ \t]*)?<<-?[ \t]*[\"']?(?P<end>\w+)[\"']?"
     r"(?:[ \t]*>>?[ \t]*(?P<after>\S+))?[^\n]*\n"
 )
+_WRITES = r"(?:>[ \t]*[^\s;&|<>]{0,200}|\b(?:sed|yq|tee)[ \t][^\n]{0,200})"
 
 
 def find_launches(text: str, log: Startup, *, alone: bool = False) -> list[Launch]:
@@ -65,7 +67,9 @@ def _bare_flags(text: str) -> list[Launch]:
     """Flags that stand there without a program, from the first one that concerns sizing on."""
     for match in _BARE_FLAG.finditer(text):
         if names_sizing(match[1]):
-            refuse_other_engine(text[command_start(text, match.start()) : match.start()])
+            before = text[command_start(text, match.start()) : match.start()]
+            refuse_other_engine(before)
+            _refuse_other_module(before)
             words, _ = command_words(text, match.start(1))
             release = tag_release(text[: match.start()].split()[-100:])
             return [
@@ -76,6 +80,16 @@ def _bare_flags(text: str) -> list[Launch]:
                 )
             ]
     return []
+
+
+def _refuse_other_module(before: str) -> None:
+    """ValueError where flags are those of a module of SGLang's that starts no engine."""
+    module = re.search(r"[ \t]-m[ \t]+[\"']?(sglang\.[\w.]{1,100})", before)
+    if module:
+        raise ValueError(
+            f"{module[1]}: no module that starts SGLang's engine; give the command of "
+            "sglang.launch_server (or sglang serve)"
+        )
 
 
 def _refuse_others(text: str) -> None:
@@ -217,9 +231,11 @@ def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
 
 
 def _written_config(text: str, name: str) -> list[str] | None:
-    """The flags of a config file that the text writes with a here-document; None if it does not."""
+    """The flags of a config file that the text writes with one here-document, and never again."""
     wanted = name.rsplit("/", 1)[-1]
     files = [m for m in _HEREDOC.finditer(text) if _last_name(m["file"] or m["after"]) == wanted]
+    if len(re.findall(_WRITES + re.escape(wanted), text[:MAX_REWRITTEN])) > 1:
+        return None
     for match in files[:MAX_FILES]:
         closing = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE)
         end = closing.search(text, match.end())

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from eagerbuf.read.options import names_sizing
 from eagerbuf.read.text import pattern
 
+HOLDS_PROGRAM = pattern(r"launch_server|one_batch|sglang\s+serve")
+
 _SERVER = pattern(
     r"(?:\S*/)?(?:sglang(?:_router)?[./](?:srt[./])?)?"
     r"(?:launch_server|bench_one_batch_server|bench_offline_throughput)(?:\.py)?"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from eagerbuf.read.assembled import Use, array_words, python_use, shell_uses
+from eagerbuf.read.assembled import Use, array_words, python_use, shell_uses, strings_beside
 from eagerbuf.read.commands import LOOK_BACK, command_at, command_start, commands, starts_nothing
 from eagerbuf.read.environment import in_effect
 from eagerbuf.read.launch import (
@@ -143,7 +143,8 @@ def _named_in(text: str, words: list[Word], end: int, depth: int) -> tuple[list[
         launch = from_words(named) if program_end(named) else None
         return [launch] if launch else [], end
     inner = launches_in(word.text, depth + 1)
-    use, after = python_use(text, (), word.start, word.end)
+    beside, after = strings_beside(text, word.end)
+    use, after = python_use(text, beside, word.start, after)
     if inner and (use.words or use.maybe):
         inner[-1] = replace(
             inner[-1], argv=(*inner[-1].argv, *use.words), maybe=(*inner[-1].maybe, *use.maybe)

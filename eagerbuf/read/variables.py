@@ -78,7 +78,7 @@ def unread_note(word: str) -> str:
 
 def _takes_value(word: str, at: Version, bench: bool) -> bool:
     """Whether a word is a flag, or begins like one, that the next word is the value of."""
-    if not word.startswith("-") or "=" in word:
+    if not word.startswith("-") or "=" in word or word[1:2].isdigit():
         return False
     known = options(at, bench)
     meant = [o for o in known if o.name == word] or [o for o in known if o.name.startswith(word)]

@@ -11,14 +11,13 @@ from typing import Any
 
 from eagerbuf.read.containers import (
     COMMAND_KEYS,
-    HOLDS_PROGRAM,
     Misread,
     container,
     from_items,
     refuse_folded,
     word,
 )
-from eagerbuf.read.launch import Launch
+from eagerbuf.read.launch import HOLDS_PROGRAM, Launch
 from eagerbuf.read.options import names, names_sizing
 from eagerbuf.read.scripts import launches_in
 from eagerbuf.read.text import pattern, shown

@@ -171,6 +171,27 @@ def test_every_form_reads_the_same(form: str) -> None:
     assert sets(read_config(FORMS[form](ARGV + JSON_VALUE))) == SETS
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        "cat >> c.yaml << EOF\npage-size: 1\nEOF\n",
+        "echo 'page-size: 1' >> /tmp/c.yaml\n",
+        "sed -i s/8192/-1/ /tmp/c.yaml\n",
+    ],
+)
+def test_a_config_file_that_is_written_again_is_not_known(again: str) -> None:
+    written, started = HERE_DOCUMENT.split("sglang serve")
+    got = read_config(f"{written}{again}sglang serve{started}")
+    assert "chunked_prefill_size" in got.unknown
+    assert any("--config c.yaml: not in the text" in note for note in got.notes)
+
+
+@pytest.mark.parametrize("module", ["launch_sever", "bench_serving", "launch_router"])
+def test_flags_of_a_module_that_starts_no_engine_are_refused(module: str) -> None:
+    with pytest.raises(ValueError, match=f"^sglang.{module}: no module that starts"):
+        read_config(f"python -m sglang.{module} --tp 8 --chunked-prefill-size 8192")
+
+
 FLAGS = st.fixed_dictionaries(
     {},
     optional={

@@ -15,6 +15,7 @@ from eagerbuf.read.tokens import command_words
 
 MAX_PIECES = 64  # mentions of one variable that are looked at
 REACH = 2**16  # characters after its assignment in which they are looked for
+MAX_VALUE = 2**10  # characters of a value that may speak of the variable itself
 MAX_ARRAY = 2**14  # characters of an array in a shell script
 
 _ARRAY = pattern(
@@ -188,7 +189,7 @@ def python_use(text: str, words: Sequence[str], opening: int, end: int) -> tuple
     again, one = re.escape(name), r"(?P<one>\.append)\("
     mention = re.compile(
         rf"(?<![\w.\"']){again}(?:[ \t]*\+=[ \t]*|[ \t]*=[ \t]*{again}[ \t]*\+[ \t]*|{one}"
-        rf"|\.extend\(|(?P<other>\.(?:insert|remove|pop)\(|\[[^\]\n]*\][ \t]*=(?!=))"
+        rf"|\.extend\(|(?P<other>\.(?:insert|remove|pop)\(|\[[^\]\n]{{0,200}}\][ \t]*=(?!=))"
         rf"|[ \t]*\+[ \t]*|(?P<set>[ \t]*=(?![=])))"
         rf"|(?P<unpacked>\*{again}\b[ \t]*,)"
     )
@@ -206,10 +207,9 @@ def python_use(text: str, words: Sequence[str], opening: int, end: int) -> tuple
 
 def _right_side(text: str, start: int) -> str:
     """What is assigned: the line, or the whole list that begins there."""
-    line = text[start : start + REACH].split("\n", 1)[0]
-    opening = start + len(line) - len(line.lstrip())
-    end = list_words(text, opening)[1] if line.lstrip()[:1] == "[" else start
-    return text[start : max(end, start + len(line))]
+    value = text[start : start + MAX_VALUE]
+    listed = value.find("]") if value.lstrip()[:1] == "[" else 0
+    return value[: max(listed, len(value.partition("\n")[0]))]
 
 
 def _piece(text: str, match: re.Match[str], name: str) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from eagerbuf.read.commands import command_start
 from eagerbuf.read.text import pattern
@@ -13,7 +13,7 @@ from eagerbuf.read.tokens import unquote
 REACH = 2**14  # characters before a command in which its variables are set
 MAX_SEARCHED = 2**18  # characters in which files of variables are looked for
 MAX_EVENTS = 512  # variables and blocks before a command
-MAX_ASIDE = 32  # here-documents and functions before a command
+MAX_ASIDE = 8  # subshells, here-documents, and functions before a command
 MAX_ABOVE = 2**12  # characters of code above a line
 MAX_BEFORE = 200  # characters of a statement before the variable's name
 
@@ -121,14 +121,18 @@ def _exported(text: str, place: int) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def _last(matches: Iterator[re.Match[str]]) -> Iterable[re.Match[str]]:
+    return deque(matches, MAX_ASIDE)
+
+
 def _elsewhere(text: str, floor: int, place: int) -> list[tuple[int, int]]:
     """Where text before `place` is not run there: files it writes, subshells, unused functions."""
-    found = [match.span() for match in _SUBSHELL.finditer(text, floor, place)]
-    for match in islice(_HEREDOC.finditer(text, floor, place), MAX_ASIDE):
+    found = [match.span() for match in _last(_SUBSHELL.finditer(text, floor, place))]
+    for match in _last(_HEREDOC.finditer(text, floor, place)):
         closing = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE)
         last = closing.search(text, match.end(), place)
         found += [(match.end(), last.end())] if last else []
-    for match in islice(_FUNCTION.finditer(text, floor, place), MAX_ASIDE):
+    for match in _last(_FUNCTION.finditer(text, floor, place)):
         end = text.find("\n}", match.end(), place)
         call = re.compile(rf"(?:^|[;&|({{])[ \t]*{match['name']}\b(?![ \t]*\()", re.MULTILINE)
         if end >= 0 and not call.search(text, end, place):

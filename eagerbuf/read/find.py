@@ -217,7 +217,10 @@ def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
         argv = argv[:place] + argv[place + 2 :]
         written = _written_config(text, name)
         if written is None:
-            notes.append(f"--config {shown(name)}: not in the text, so what it sets is not known")
+            notes.append(
+                f"--config {shown(name)}: not in the text, or written twice, so what it sets is not "
+                "known"
+            )
     found = flags.parse([*(written or ()), *argv], release, bench=item.bench, strict=item.strict)
     if item.maybe:
         maybe = flags.parse(item.maybe, release, bench=item.bench, strict=item.strict)

@@ -218,8 +218,8 @@ def _flags_of(item: Launch, release: str | None, text: str) -> Flags:
         written = _written_config(text, name)
         if written is None:
             notes.append(
-                f"--config {shown(name)}: not in the text, or written twice, so what it sets is not "
-                "known"
+                f"--config {shown(name)}: not in the text, or written twice, so what it sets "
+                "is not known"
             )
     found = flags.parse([*(written or ()), *argv], release, bench=item.bench, strict=item.strict)
     if item.maybe:

@@ -70,13 +70,12 @@ def _join(job: Job, rank: int, case: Case) -> torch.device:
     device = _device(job, rank)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group(
-        job["backend"],
-        init_method=f"{job['meeting']}-{case[0]}-{case[1]}",
-        rank=rank,
-        world_size=job["ranks"],
-        timeout=timedelta(seconds=job["limit_s"]),
-    )
+    ranks, limit = job["ranks"], timedelta(seconds=job["limit_s"])
+    store = dist.FileStore(f"{job['meeting']}-{case[0]}-{case[1]}", ranks)
+    dist.init_process_group(job["backend"], store=store, rank=rank, world_size=ranks, timeout=limit)
+    # A process that gloo ends at once would break the connection of one that still joins.
+    store.set(f"joined {rank}", "")
+    store.wait([f"joined {other}" for other in range(ranks)], limit)
     return device
 
 

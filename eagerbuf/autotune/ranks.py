@@ -27,7 +27,7 @@ def run_ranks(module: str, job: Mapping[str, Any], ranks: int, limit_s: float) -
     """
     with TemporaryDirectory(prefix="eagerbuf-ranks-") as scratch:
         folder = Path(scratch).resolve()
-        place = {"ranks": ranks, "parent": os.getpid(), "meeting": (folder / "meeting").as_uri()}
+        place = {"ranks": ranks, "parent": os.getpid(), "meeting": str(folder / "meeting")}
         (folder / "job").write_text(json.dumps({**job, **place}))
         _run([sys.executable, "-m", module, str(folder)], folder / "errors", limit_s)
         return [json.loads(_result(folder, rank).read_text()) for rank in range(ranks)]

@@ -158,6 +158,7 @@ FORMS: dict[str, Form] = {
         f"#!/bin/bash\n#SBATCH -N 2\nsrun bash -c '{shell(plainly(a))} --nnodes $N'\n"
     ),
     "here-document": lambda _: HERE_DOCUMENT,
+    "here-document, logged": lambda _: HERE_DOCUMENT.strip() + " > c.yaml.log 2>&1\n",
 }
 
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from eagerbuf.read.commands import command_start
+from eagerbuf.read.launch import variables
 from eagerbuf.read.text import pattern
 from eagerbuf.read.tokens import unquote
 
@@ -93,10 +94,7 @@ def in_effect(text: str, place: int, before: Sequence[str] = ()) -> dict[str, st
 def _exported_by_srun(env: Mapping[str, str], listed: Sequence[str]) -> dict[str, str]:
     """What `srun --export` lets through, ALL or the names it lists, and what it sets."""
     passed = {n: value for n, value in env.items() if "ALL" in listed or n in listed}
-    return {
-        **passed,
-        **{name: value for name, _, value in (w.partition("=") for w in listed) if value},
-    }
+    return {**passed, **dict(variables(listed))}
 
 
 def _exported(text: str, place: int) -> dict[str, str]:

@@ -237,7 +237,7 @@ def _written_config(text: str, name: str) -> list[str] | None:
     """The flags of a config file that the text writes with one here-document, and never again."""
     wanted = name.rsplit("/", 1)[-1]
     files = [m for m in _HEREDOC.finditer(text) if _last_name(m["file"] or m["after"]) == wanted]
-    if len(re.findall(_WRITES + re.escape(wanted), text[:MAX_REWRITTEN])) > 1:
+    if len(re.findall(_WRITES + re.escape(wanted) + r"(?![\w.-])", text[:MAX_REWRITTEN])) > 1:
         return None
     for match in files[:MAX_FILES]:
         closing = re.compile(rf"^[ \t]*{match['end']}[ \t]*$", re.MULTILINE)

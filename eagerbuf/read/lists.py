@@ -39,7 +39,7 @@ def _longer(word: str, more: str, *, beside: bool) -> str:
     """An item of which `more` is a part too: a string beside it, a condition, an operator."""
     if beside:
         return word + item_word(more)
-    if word[0:1] == "$":
+    if word[:1] == "$":
         return word
     if more in ("if", "for", "or", "and"):
         return "$_"

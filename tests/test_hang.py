@@ -570,6 +570,12 @@ def test_an_outcome_is_down_to_the_ranks_that_held_the_others_up():
 # --- stacks ---
 
 
+def test_a_folder_with_a_blank_in_its_name_is_taken_off(monkeypatch):
+    monkeypatch.setattr(sys, "path", ["/a folder/of mine", *sys.path])
+    stack = '  File "/a folder/of mine/eagerbuf/hang/rank.py", line 3 in wait'
+    assert relative(stack) == '  File "eagerbuf/hang/rank.py", line 3 in wait'
+
+
 def test_no_path_stays_absolute():
     text = (
         f'  File "{threading.__file__}", line 1 in wait\n'

@@ -9,7 +9,8 @@ import sysconfig
 from pathlib import Path
 from types import FrameType
 
-_PATH = re.compile(r"(?<![\w.:/-])/[^\s\"':,;()\[\]]+")
+_BEGINS = r"(?<![\w.:/-])"
+_PATH = re.compile(_BEGINS + r"/[^\s\"':,;()\[\]]+")
 _FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+ in (?P<function>.+)$', re.MULTILINE)
 _WRAPPERS = ("torch/distributed/c10d_logger.py", "torch/utils/_contextlib.py")
 _OUTERMOST = ("run_rank",)
@@ -26,18 +27,14 @@ def _roots() -> list[str]:
 def relative(text: str) -> str:
     """The text with every absolute path made relative to the package that it belongs to.
 
-    A path under no known package keeps its last two parts.
+    A path under no known package keeps its last two parts. Known folders may have blanks in them.
     """
-    roots = _roots()
+    known = re.compile(f"{_BEGINS}(?:{'|'.join(map(re.escape, _roots()))})/")
+    return _PATH.sub(_last_two, known.sub("", text))
 
-    def shorten(match: re.Match[str]) -> str:
-        path = match.group()
-        for root in roots:
-            if path.startswith(root + "/"):
-                return path[len(root) + 1 :]
-        return "/".join(path.split("/")[-2:]).lstrip("/")
 
-    return _PATH.sub(shorten, text)
+def _last_two(match: re.Match[str]) -> str:
+    return "/".join(match[0].split("/")[-2:]).lstrip("/")
 
 
 def blocked_in(stack: str) -> str:

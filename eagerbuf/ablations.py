@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.columns import ceil_align, largest, where
+from eagerbuf._arrays import ceil_align, largest, where
 from eagerbuf.config import EngineConfig
 from eagerbuf.shapes import worst_shapes
 from eagerbuf.sizing import BufferSize, buffer_size, prefill_or_decode, sync_align

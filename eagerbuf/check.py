@@ -112,7 +112,7 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from eagerbuf.faces import html_table
+        from eagerbuf._html import html_table
 
         rule = f", sizing rule {self.rule}" if self.rule else ""
         title = f"{self.verdict}: SGLang {self.release}{rule}; {self.affected}"

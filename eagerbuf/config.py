@@ -8,7 +8,7 @@ from functools import cached_property
 from operator import index
 from typing import Any
 
-from eagerbuf.columns import where
+from eagerbuf._arrays import where
 
 
 class Layout:
@@ -161,7 +161,7 @@ class EngineConfig(Layout):
         return f"EngineConfig({given_here})"
 
     def _repr_html_(self) -> str:
-        from eagerbuf.faces import html_table
+        from eagerbuf._html import html_table
 
         derived = ((n, getattr(self, n)) for n in ("attn_tp_size", "cp_align_size"))
         rows = [(name, value, UNITS.get(name, "")) for name, value in (*self._set(), *derived)]

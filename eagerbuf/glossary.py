@@ -113,7 +113,7 @@ class Words:
         return "\n".join(f"{term.name}: {term.meaning}" for term in self.terms)
 
     def _repr_html_(self) -> str:
-        from eagerbuf.faces import html_table
+        from eagerbuf._html import html_table
 
         return html_table("words used here", [(term.name, term.meaning) for term in self.terms])
 

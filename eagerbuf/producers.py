@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerbuf.columns import largest, smallest, where
+from eagerbuf._arrays import largest, smallest, where
 from eagerbuf.config import given, negate
 
 DYNAMIC_CHUNK_ALIGNMENT = 64  # tokens; the chunk predictor rounds to max(page_size, this)

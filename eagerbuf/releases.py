@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from eagerbuf._data import read_data
-from eagerbuf.schema import Row, day, flag, matching, maybe, one_of, rows, text
+from eagerbuf._csv import Row, day, flag, matching, maybe, one_of, rows, text
 from eagerbuf.sizing import RULES
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from eagerbuf import producers
-from eagerbuf.columns import ceil_align
+from eagerbuf._arrays import ceil_align
 from eagerbuf.config import EngineConfig
 from eagerbuf.releases import Release, find_release
 from eagerbuf.sizing import (

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf import producers
-from eagerbuf.columns import ceil_align, largest, where
+from eagerbuf._arrays import ceil_align, largest, where
 from eagerbuf.config import EngineConfig, given, negate
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class BufferSize:
         return TOKEN_BYTES * self.max_num_tokens + REQUEST_BYTES * self.max_bs
 
     def _repr_html_(self) -> str:
-        from eagerbuf.faces import html_table
+        from eagerbuf._html import html_table
 
         rows = [
             ("max_bs", self.max_bs, "requests"),
@@ -229,7 +229,7 @@ def size_many(frame: DataFrame, rule: str) -> DataFrame:
     """
     import numpy as np
 
-    from eagerbuf.table import config_columns, nullable
+    from eagerbuf._frames import config_columns, nullable
 
     chosen = find_rule(rule)
     config = config_columns(frame)

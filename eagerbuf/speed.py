@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eagerbuf._data import read_data
-from eagerbuf.schema import day, decimal, matching, one_of, rows, text, whole
+from eagerbuf._csv import day, decimal, matching, one_of, rows, text, whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame

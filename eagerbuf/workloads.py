@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eagerbuf._data import data_path
-from eagerbuf.schema import Row, decimal, rows, text, whole
+from eagerbuf._csv import Row, decimal, rows, text, whole
 from eagerbuf.traces import load_requests
 
 if TYPE_CHECKING:

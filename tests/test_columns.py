@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eagerbuf.columns import ceil_align, is_column, largest, smallest, where
+from eagerbuf._arrays import ceil_align, is_column, largest, smallest, where
 
 COLUMN = np.array([2, 3])
 

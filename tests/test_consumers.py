@@ -26,7 +26,7 @@ from eagerbuf.consumers.workspace import table_bytes
 from eagerbuf.findings.workspace import known_model
 from eagerbuf.models import find_model
 from eagerbuf.releases import releases
-from eagerbuf.table import config_columns
+from eagerbuf._frames import config_columns
 
 LAUNCH = (
     "python -m sglang.launch_server --model-path {model} --tp 8 --dp 8 --enable-dp-attention "

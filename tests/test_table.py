@@ -6,7 +6,7 @@ import pytest
 
 from eagerbuf import size_many
 from eagerbuf.config import DEFAULTS
-from eagerbuf.table import _plain, config_columns
+from eagerbuf._frames import _plain, config_columns
 
 KINDS = (  # required, optional, with a default, from 0, a flag, a text
     "max_running_requests",

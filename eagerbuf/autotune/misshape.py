@@ -44,7 +44,7 @@ class DecodeShapes:
         return self.dummy_tuned_to != self.live_tuned_to
 
     def _repr_html_(self) -> str:
-        from eagerbuf.faces import html_table
+        from eagerbuf._html import html_table
 
         return html_table("DecodeShapes", list(asdict(self).items()))
 
@@ -91,7 +91,7 @@ def misshape_table(
 
 def _columns(grid: DataFrame, cp_zigzag: bool, num_tokens_per_bs: int) -> Any:
     """The configuration of each row, as columns."""
-    from eagerbuf.table import config_columns
+    from eagerbuf._frames import config_columns
 
     return config_columns(
         grid[["max_running_requests", "attn_cp_size"]].assign(

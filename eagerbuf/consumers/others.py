@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerbuf.columns import ceil_align, largest, smallest
+from eagerbuf._arrays import ceil_align, largest, smallest
 
 PACK_QUEUES = 4  # SGLANG_DISAGGREGATION_QUEUE_SIZE
 TUNED_MOST = 8192  # FlashInfer's own default of tune_max_num_tokens

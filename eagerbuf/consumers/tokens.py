@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerbuf import producers
-from eagerbuf.columns import where
+from eagerbuf._arrays import where
 from eagerbuf.sizing import max_prefill_buffer_tokens
 
 __all__ = ["needed_tokens", "reserved_tokens", "wasted_tokens"]

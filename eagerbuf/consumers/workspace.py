@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerbuf.columns import ceil_align, largest
+from eagerbuf._arrays import ceil_align, largest
 
 SINCE = "0.5.22"
 FLOOR = 4096  # tokens: the most running requests a rank takes by default

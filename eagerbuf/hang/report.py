@@ -9,7 +9,7 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.faces import html_table
+from eagerbuf._html import html_table
 from eagerbuf.hang.blame import Culprit, culprits
 from eagerbuf.hang.settings import Settings
 from eagerbuf.hang.stacks import blocked_in, relative

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from eagerbuf._data import read_data
-from eagerbuf.schema import Row, matching, one_of, rows, text
+from eagerbuf._csv import Row, matching, one_of, rows, text
 
 _SPLITS = ("in-seq-split", "round-robin-split")
 CHOICES: dict[str, tuple[str, ...]] = {

@@ -63,7 +63,7 @@ class Reading:
             return DEFAULT_SMOOTH_FACTOR
 
     def _repr_html_(self) -> str:
-        from eagerbuf.faces import html_table
+        from eagerbuf._html import html_table
 
         rows = [
             (name, "unknown" if name in self.unknown else value, self.sources.get(name, ""))

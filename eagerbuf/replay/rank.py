@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from eagerbuf.columns import ceil_align
+from eagerbuf._arrays import ceil_align
 from eagerbuf.replay.incoming import Request
 from eagerbuf.replay.policy import Policy
 from eagerbuf.replay.running import Running

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from eagerbuf.columns import ceil_align
+from eagerbuf._arrays import ceil_align
 from eagerbuf.config import EngineConfig
 from eagerbuf.replay.rank import Batch
 from eagerbuf.shapes import mlp_sync_pad

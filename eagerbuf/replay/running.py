@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from eagerbuf.columns import ceil_align
+from eagerbuf._arrays import ceil_align
 from eagerbuf.replay.incoming import Request
 
 NEVER = sys.maxsize

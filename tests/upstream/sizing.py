@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from eagerbuf import max_prefill_buffer_tokens, size_many
-from eagerbuf.table import config_columns
+from eagerbuf._frames import config_columns
 from tests.upstream import draw
 from tests.upstream.compare import Comparison
 from tests.upstream.engine import Engine

@@ -12,8 +12,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time rooms load 
     from eagerbuf.autotune import hybrid_bucket as hybrid_bucket
     from eagerbuf.autotune import hybrid_buckets as hybrid_buckets
     from eagerbuf.buffers import StaticBuffers as StaticBuffers
-    from eagerbuf.check import Report as Report
-    from eagerbuf.check import check as check
+    from eagerbuf.diagnose.verdict import Report as Report
+    from eagerbuf.diagnose.verdict import check as check
     from eagerbuf.config import EngineConfig as EngineConfig
     from eagerbuf.hang import HangReport as HangReport
     from eagerbuf.hang import run_hang as run_hang
@@ -81,7 +81,7 @@ if not TYPE_CHECKING:  # or any misspelt name would pass as Any
 
 
 class _Package(ModuleType):
-    """Keeps `eagerbuf.check` and `eagerbuf.replay` functions, although rooms have those names."""
+    """Keeps `eagerbuf.diagnose.verdict` and `eagerbuf.replay` functions, although rooms have those names."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HOME and isinstance(value, ModuleType)):

@@ -82,9 +82,9 @@ def _write(stream: IO[str] | None, text: str) -> bool:
 
 def _check(options: argparse.Namespace) -> tuple[int, str]:
     """The exit status, and the report as text."""
-    from eagerbuf.check import check
+    from eagerbuf.diagnose.verdict import check
     from eagerbuf.read import read_config
-    from eagerbuf.report import render
+    from eagerbuf.diagnose.report import render
 
     text = _text(options)
     fields = {n: v for n in FIELDS if (v := getattr(options, n)) is not None}
@@ -103,7 +103,7 @@ def _observed(text: str, report: Any) -> list[Any]:
     """The largest batches of a log; pandas is loaded only if there are any."""
     if "Prefill batch" not in text and "Decode batch" not in text:
         return []
-    from eagerbuf.observed import observed
+    from eagerbuf.diagnose.observed import observed
     from eagerbuf.read import read_log
 
     return observed(read_log(text, release=report.release), report)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.check import Report, check
+from eagerbuf.diagnose.verdict import Report, check
 from eagerbuf.config import EngineConfig
 from eagerbuf.releases import releases
 

@@ -23,7 +23,7 @@ from eagerbuf.consumers import (
     workspace_tokens,
 )
 from eagerbuf.consumers.workspace import table_bytes
-from eagerbuf.findings.workspace import known_model
+from eagerbuf.diagnose.findings.workspace import known_model
 from eagerbuf.models import find_model
 from eagerbuf.releases import releases
 from eagerbuf._frames import config_columns

@@ -18,7 +18,7 @@ import pandas as pd
 
 import eagerbuf
 from eagerbuf import EngineConfig, Reading, cli, load_requests, read_config, read_log
-from eagerbuf.check import check
+from eagerbuf.diagnose.verdict import check
 from eagerbuf.config import check_value
 from tests.fuzz.guard import nothing_touched, unwatched
 

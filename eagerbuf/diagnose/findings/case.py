@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from eagerbuf import producers
 from eagerbuf.config import EngineConfig
-from eagerbuf.facts import Bound, capacity
+from eagerbuf.diagnose.unknowns import Bound, capacity
 from eagerbuf.releases import Release, releases
 from eagerbuf.shapes import Shape, worst_shapes
 from eagerbuf.sizing import RULES, Rule

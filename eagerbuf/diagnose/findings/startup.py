@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eagerbuf import producers
-from eagerbuf.findings.batches import token_remedies
-from eagerbuf.findings.case import Case, Finding, first_broadcast
-from eagerbuf.findings.logged import ends_in, failed_in_log
+from eagerbuf.diagnose.findings.batches import token_remedies
+from eagerbuf.diagnose.findings.case import Case, Finding, first_broadcast
+from eagerbuf.diagnose.findings.logged import ends_in, failed_in_log
 from eagerbuf.releases import releases
 
 _WHERE = 'start-up hangs at "Profiling prefill latency for dynamic chunking"'

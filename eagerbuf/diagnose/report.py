@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from eagerbuf.check import Report
+from eagerbuf.diagnose.verdict import Report
 from eagerbuf.config import FIELDS
-from eagerbuf.facts import Bound
-from eagerbuf.findings import Finding
+from eagerbuf.diagnose.unknowns import Bound
+from eagerbuf.diagnose.findings import Finding
 
 if TYPE_CHECKING:
-    from eagerbuf.observed import Observed
+    from eagerbuf.diagnose.observed import Observed
 
 WIDTH = 96
 COLORS = {"overflows": "31", "hangs": "31", "error": "31", "unknown": "33", "warning": "33"}

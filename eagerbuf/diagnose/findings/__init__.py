@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eagerbuf.findings.batches import (
+from eagerbuf.diagnose.findings.batches import (
     autotune_misshape,
     batch_overflow,
     bench_bypass,
     token_overflow,
 )
-from eagerbuf.findings.case import Case, Finding
-from eagerbuf.findings.memory import over_allocated, wasted_term
-from eagerbuf.findings.startup import hang, probe_past_context, profile
+from eagerbuf.diagnose.findings.case import Case, Finding
+from eagerbuf.diagnose.findings.memory import over_allocated, wasted_term
+from eagerbuf.diagnose.findings.startup import hang, probe_past_context, profile
 
 __all__ = ["Case", "Finding", "common", "find", "profile"]
 

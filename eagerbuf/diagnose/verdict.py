@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf.config import FIELDS, EngineConfig
-from eagerbuf.facts import Bound, Deployment, describe
-from eagerbuf.findings import Case, Finding, common, find, profile
+from eagerbuf.diagnose.unknowns import Bound, Deployment, describe
+from eagerbuf.diagnose.findings import Case, Finding, common, find, profile
 from eagerbuf.releases import Release, find_release, releases
 from eagerbuf.shapes import Shape
 from eagerbuf.sizing import RULES, Rule
@@ -105,7 +105,7 @@ class Report:
         return frame.astype({"max_bs": "Int64", "max_num_tokens": "Int64"})
 
     def __str__(self) -> str:
-        from eagerbuf.report import render
+        from eagerbuf.diagnose.report import render
 
         return render(self)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eagerbuf.findings.case import Case, Finding, first_broadcast
+from eagerbuf.diagnose.findings.case import Case, Finding, first_broadcast
 
 if TYPE_CHECKING:
     from eagerbuf.read.profile import Profile

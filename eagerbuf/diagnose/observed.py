@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from eagerbuf.check import Report
+from eagerbuf.diagnose.verdict import Report
 from eagerbuf.read.batches import LAST_START_UP
 
 if TYPE_CHECKING:

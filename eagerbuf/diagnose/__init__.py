@@ -1,0 +1,1 @@
+"""From settings to a verdict: what is unknown, what overflows or hangs, the report."""

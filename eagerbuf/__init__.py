@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time rooms load 
     from eagerbuf.read import read_log as read_log
     from eagerbuf.releases import Release as Release
     from eagerbuf.releases import find_release as find_release
-    from eagerbuf.replay import replay as replay
+    from eagerbuf.simulate.scheduler import replay as replay
     from eagerbuf.shapes import Shape as Shape
     from eagerbuf.shapes import mlp_sync_pad as mlp_sync_pad
     from eagerbuf.shapes import worst_shapes as worst_shapes
@@ -38,8 +38,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time rooms load 
     from eagerbuf.sizing import ceil_align as ceil_align
     from eagerbuf.sizing import max_prefill_buffer_tokens as max_prefill_buffer_tokens
     from eagerbuf.sizing import size_many as size_many
-    from eagerbuf.workloads import load_requests as load_requests
-    from eagerbuf.workloads import sample_requests as sample_requests
+    from eagerbuf.simulate.workloads import load_requests as load_requests
+    from eagerbuf.simulate.workloads import sample_requests as sample_requests
 
 __version__ = "0.1.0"
 
@@ -81,7 +81,7 @@ if not TYPE_CHECKING:  # or any misspelt name would pass as Any
 
 
 class _Package(ModuleType):
-    """Keeps `eagerbuf.diagnose.verdict` and `eagerbuf.replay` functions, although rooms have those names."""
+    """Keeps `eagerbuf.diagnose.verdict` and `eagerbuf.simulate.scheduler` functions, although rooms have those names."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HOME and isinstance(value, ModuleType)):

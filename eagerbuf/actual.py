@@ -92,8 +92,8 @@ def _replayed(
     predictor: ChunkSizePredictor,
     seed: int,
 ) -> Iterator[DataFrame]:
-    from eagerbuf.replay import replay
-    from eagerbuf.workloads import sample_requests
+    from eagerbuf.simulate.scheduler import replay
+    from eagerbuf.simulate.workloads import sample_requests
 
     factor = deployment.smooth_factor
     for workload in workloads:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, buffer_size, producers
-from eagerbuf.ceiling import (
+from eagerbuf.simulate.bound_search import (
     PRODUCERS,
     Bounds,
     State,
@@ -20,8 +20,8 @@ from eagerbuf.ceiling import (
     retracted,
     search,
 )
-from eagerbuf.ceiling.draw import draw_states, longest
-from eagerbuf.ceiling.search import steps
+from eagerbuf.simulate.bound_search.draw import draw_states, longest
+from eagerbuf.simulate.bound_search.search import steps
 from eagerbuf.deployments import deployments
 from eagerbuf.producers import longest_prompt
 from tests.upstream.draw import batches

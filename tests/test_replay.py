@@ -6,7 +6,7 @@ from dataclasses import replace as changed
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, replay
-from eagerbuf.replay.rows import COLUMNS
+from eagerbuf.simulate.scheduler.rows import COLUMNS
 from tests.replays import D, M, P, batches, dp_config, padded, requests
 
 # Queues worked out by hand

@@ -3,7 +3,7 @@
 import pytest
 
 from eagerbuf import EngineConfig, replay
-from eagerbuf.replay.engine import Engine
+from eagerbuf.simulate.scheduler.engine import Engine
 from tests.replays import requests
 
 

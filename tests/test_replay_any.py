@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, admit, buffer_size, replay
-from eagerbuf.replay.engine import Engine
-from eagerbuf.replay.incoming import incoming
-from eagerbuf.replay.policy import Policy, latency
-from eagerbuf.replay.rows import Rows
+from eagerbuf.simulate.scheduler.engine import Engine
+from eagerbuf.simulate.scheduler.incoming import incoming
+from eagerbuf.simulate.scheduler.policy import Policy, latency
+from eagerbuf.simulate.scheduler.rows import Rows
 from tests.replays import D, M, P, batches, requests
 
 POOLS = st.none() | st.integers(1, 600)

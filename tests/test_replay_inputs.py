@@ -8,11 +8,11 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, replay
-from eagerbuf.replay import BAR_DELAY_S
-from eagerbuf.replay.engine import Engine
-from eagerbuf.replay.incoming import incoming
-from eagerbuf.replay.policy import Policy, latency
-from eagerbuf.replay.rows import COLUMNS, Rows
+from eagerbuf.simulate.scheduler import BAR_DELAY_S
+from eagerbuf.simulate.scheduler.engine import Engine
+from eagerbuf.simulate.scheduler.incoming import incoming
+from eagerbuf.simulate.scheduler.policy import Policy, latency
+from eagerbuf.simulate.scheduler.rows import COLUMNS, Rows
 from tests.replays import D, P, batches, dp_config, requests
 
 
@@ -190,7 +190,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("progress", [True, False])
 def test_the_bar_is_for_long_replays_on_a_terminal(monkeypatch, progress):
-    monkeypatch.setattr(sys.modules["eagerbuf.replay"], "BAR_DELAY_S", 0.0)
+    monkeypatch.setattr(sys.modules["eagerbuf.simulate.scheduler"], "BAR_DELAY_S", 0.0)
     for stream, shown in ((Terminal(), progress), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
         replay(requests((4, 3)), EngineConfig(8, 4), progress=progress)
@@ -198,7 +198,7 @@ def test_the_bar_is_for_long_replays_on_a_terminal(monkeypatch, progress):
 
 
 def test_a_bar_is_shown_unless_told_otherwise(monkeypatch):
-    monkeypatch.setattr(sys.modules["eagerbuf.replay"], "BAR_DELAY_S", 0.0)
+    monkeypatch.setattr(sys.modules["eagerbuf.simulate.scheduler"], "BAR_DELAY_S", 0.0)
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
     replay(requests((4, 3)), EngineConfig(8, 4))
     assert stream.getvalue()

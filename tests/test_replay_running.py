@@ -2,8 +2,8 @@
 
 import pytest
 
-from eagerbuf.replay.incoming import Request
-from eagerbuf.replay.running import NEVER, Running
+from eagerbuf.simulate.scheduler.incoming import Request
+from eagerbuf.simulate.scheduler.running import NEVER, Running
 
 
 def running(page, accepted, *joining):

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eagerbuf import load_requests, sample_requests, traces
+from eagerbuf import load_requests, sample_requests
+from eagerbuf.simulate import traces
 from eagerbuf._data import data_path
-from eagerbuf.workloads import QUANTILES, load_workloads, workload_names
+from eagerbuf.simulate.workloads import QUANTILES, load_workloads, workload_names
 
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 MOONCAKE = '{"timestamp": 3000, "input_length": 7, "output_length": 2, "hash_ids": [0, 14]}\n'
@@ -227,7 +228,7 @@ def test_lengths_are_interpolated_between_quantiles(tmp_path, monkeypatch):
     # two tokens a quantile step of 0.005 are 400 over the whole: every length of a uniform one
     steep = {"one": load_workloads(written(tmp_path, table()))["one"]}
     steep["one"] = dataclasses.replace(steep["one"], prompt_tokens=tuple(range(1000, 1402, 2)))
-    monkeypatch.setattr("eagerbuf.workloads._workloads", lambda: steep)
+    monkeypatch.setattr("eagerbuf.simulate.workloads._workloads", lambda: steep)
     prompts = sample_requests("one", 40_000)["prompt_tokens"]
     assert prompts.nunique() == 401
     assert prompts.between(1101, 1299).mean() == pytest.approx(199 / 400, abs=0.0125)

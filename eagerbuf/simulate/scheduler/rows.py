@@ -10,7 +10,7 @@ import pandas as pd
 
 from eagerbuf._arrays import ceil_align
 from eagerbuf.config import EngineConfig
-from eagerbuf.replay.rank import Batch
+from eagerbuf.simulate.scheduler.rank import Batch
 from eagerbuf.shapes import mlp_sync_pad
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from eagerbuf.config import MOST
-from eagerbuf.replay.policy import Policy
+from eagerbuf.simulate.scheduler.policy import Policy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from eagerbuf.ceiling.bound import PRODUCERS, Bounds
-from eagerbuf.ceiling.state import State, Step
+from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
+from eagerbuf.simulate.bound_search.state import State, Step
 from eagerbuf.config import DEFAULTS, FIELDS, EngineConfig
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from eagerbuf import producers
-from eagerbuf.ceiling.state import Step, padded
+from eagerbuf.simulate.bound_search.state import Step, padded
 from eagerbuf.config import EngineConfig
-from eagerbuf.replay.rows import Padding
+from eagerbuf.simulate.scheduler.rows import Padding
 from eagerbuf.shapes import worst_shapes
 from eagerbuf.sizing import buffer_size
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eagerbuf._arrays import ceil_align
-from eagerbuf.replay.incoming import Request
+from eagerbuf.simulate.scheduler.incoming import Request
 
 NEVER = sys.maxsize
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from eagerbuf.replay.incoming import Request
-from eagerbuf.replay.policy import Policy
-from eagerbuf.replay.rank import Batch, Rank
-from eagerbuf.replay.rows import Padding, Rows
+from eagerbuf.simulate.scheduler.incoming import Request
+from eagerbuf.simulate.scheduler.policy import Policy
+from eagerbuf.simulate.scheduler.rank import Batch, Rank
+from eagerbuf.simulate.scheduler.rows import Padding, Rows
 
 
 class Engine:

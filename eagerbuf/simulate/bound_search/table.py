@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eagerbuf.ceiling.bound import PRODUCERS, Bounds
-from eagerbuf.ceiling.draw import fitted
-from eagerbuf.ceiling.reach import exists, obstacle, reach
+from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
+from eagerbuf.simulate.bound_search.draw import fitted
+from eagerbuf.simulate.bound_search.reach import exists, obstacle, reach
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor
-from eagerbuf.replay import replay
+from eagerbuf.simulate.scheduler import replay
 
 if TYPE_CHECKING:
     from pandas import DataFrame

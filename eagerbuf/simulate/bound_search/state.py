@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from eagerbuf.admission import admit
 from eagerbuf.config import EngineConfig
-from eagerbuf.replay.rank import Batch
-from eagerbuf.replay.rows import Padding
+from eagerbuf.simulate.scheduler.rank import Batch
+from eagerbuf.simulate.scheduler.rows import Padding
 
 
 class State(NamedTuple):

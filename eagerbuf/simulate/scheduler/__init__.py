@@ -10,10 +10,10 @@ from tqdm import tqdm
 
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import SMOOTH_FACTOR, ChunkSizePredictor
-from eagerbuf.replay.engine import Engine
-from eagerbuf.replay.incoming import Incoming, incoming
-from eagerbuf.replay.policy import Policy, latency
-from eagerbuf.replay.rows import Rows
+from eagerbuf.simulate.scheduler.engine import Engine
+from eagerbuf.simulate.scheduler.incoming import Incoming, incoming
+from eagerbuf.simulate.scheduler.policy import Policy, latency
+from eagerbuf.simulate.scheduler.rows import Rows
 
 if TYPE_CHECKING:
     from pandas import DataFrame

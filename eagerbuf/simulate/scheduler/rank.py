@@ -9,9 +9,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from eagerbuf._arrays import ceil_align
-from eagerbuf.replay.incoming import Request
-from eagerbuf.replay.policy import Policy
-from eagerbuf.replay.running import Running
+from eagerbuf.simulate.scheduler.incoming import Request
+from eagerbuf.simulate.scheduler.policy import Policy
+from eagerbuf.simulate.scheduler.running import Running
 
 
 class Batch(NamedTuple):

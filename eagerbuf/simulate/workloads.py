@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from eagerbuf._data import data_path
 from eagerbuf._csv import Row, decimal, rows, text, whole
-from eagerbuf.traces import load_requests
+from eagerbuf.simulate.traces import load_requests
 
 if TYPE_CHECKING:
     from numpy import float64, int64

@@ -1,0 +1,1 @@
+"""What the scheduler sends: requests, replayed batches, the search over the bound."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time rooms load when used
     from eagerbuf.admission import admit as admit
-    from eagerbuf.autotune import hybrid_bucket as hybrid_bucket
-    from eagerbuf.autotune import hybrid_buckets as hybrid_buckets
+    from eagerbuf.repro.autotune import hybrid_bucket as hybrid_bucket
+    from eagerbuf.repro.autotune import hybrid_buckets as hybrid_buckets
     from eagerbuf.buffers import StaticBuffers as StaticBuffers
     from eagerbuf.diagnose.verdict import Report as Report
     from eagerbuf.diagnose.verdict import check as check
     from eagerbuf.config import EngineConfig as EngineConfig
-    from eagerbuf.hang import HangReport as HangReport
-    from eagerbuf.hang import run_hang as run_hang
+    from eagerbuf.repro.hang import HangReport as HangReport
+    from eagerbuf.repro.hang import run_hang as run_hang
     from eagerbuf.models import Model as Model
     from eagerbuf.models import find_model as find_model
     from eagerbuf.models import models as models

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagerbuf import EngineConfig
-from eagerbuf import autotune as room
-from eagerbuf.autotune import cpu_tactics, rank, ranks, regret, tactics
+from eagerbuf.repro import autotune as room
+from eagerbuf.repro.autotune import cpu_tactics, rank, ranks, regret, tactics
 from eagerbuf.plots import autotune as plots
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -39,7 +39,7 @@ def test_the_two_bucket_functions_need_the_standard_library_only() -> None:
         "import sys, eagerbuf\n"
         "assert eagerbuf.hybrid_bucket(2047, 2048) == 2048\n"
         "assert eagerbuf.hybrid_buckets(2) == (1, 2)\n"
-        "from eagerbuf.autotune import *\n"
+        "from eagerbuf.repro.autotune import *\n"
         "print(sorted({'torch', 'pandas', 'numpy', 'plotly'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -237,7 +237,7 @@ def test_the_error_of_one_rank_ends_the_run(
 ) -> None:
     (tmp_path / "failing.py").write_text(
         "import sys, time\n"
-        "from eagerbuf.autotune.ranks import fork_ranks\n"
+        "from eagerbuf.repro.autotune.ranks import fork_ranks\n"
         "def work(job, rank):\n"
         "    if rank == 1:\n"
         "        raise ArithmeticError(job['word'])\n"
@@ -414,7 +414,7 @@ def test_dummy_buckets() -> None:
 )
 def test_the_triton_kernel_under_its_interpreter() -> None:
     code = (
-        "from eagerbuf.autotune import MoeLayer, tactics, triton_tactics as tiles\n"
+        "from eagerbuf.repro.autotune import MoeLayer, tactics, triton_tactics as tiles\n"
         "for sizes in ((64, 64, 4, 2), (96, 80, 5, 3), (70, 200, 3, 1)):\n"
         "    layer = MoeLayer(*sizes, 'float32')\n"
         "    inputs = layer.inputs(33, 'cpu')\n"

@@ -23,15 +23,15 @@ import pytest
 import torch
 
 from eagerbuf.buffers import StaticBuffers
-from eagerbuf.hang import HangReport, launch, run_hang
-from eagerbuf.hang.blame import Culprit, culprits
-from eagerbuf.hang.groups import Groups
-from eagerbuf.hang.journal import Journal
-from eagerbuf.hang.rank import Rank, init_chunked_prefill
-from eagerbuf.hang.settings import Settings
-from eagerbuf.hang.stacks import blocked_in, relative
-from eagerbuf.hang.stage import Stage, milliseconds, profile
-from eagerbuf.hang.watch import Sighting, StallClock, culprit, judge
+from eagerbuf.repro.hang import HangReport, launch, run_hang
+from eagerbuf.repro.hang.blame import Culprit, culprits
+from eagerbuf.repro.hang.groups import Groups
+from eagerbuf.repro.hang.journal import Journal
+from eagerbuf.repro.hang.rank import Rank, init_chunked_prefill
+from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.hang.stacks import blocked_in, relative
+from eagerbuf.repro.hang.stage import Stage, milliseconds, profile
+from eagerbuf.repro.hang.watch import Sighting, StallClock, culprit, judge
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
 
 MARK = f"eagerbuf-test-{os.getpid()}"
@@ -54,7 +54,7 @@ def marked() -> list[psutil.Process]:
 def ranks_of(parent: int) -> list[psutil.Process]:
     """The rank processes that `parent` has started, in order of rank."""
     children = psutil.Process(parent).children(recursive=True)
-    ranks = [child for child in children if "eagerbuf.hang" in child.cmdline()]
+    ranks = [child for child in children if "eagerbuf.repro.hang" in child.cmdline()]
     return sorted(ranks, key=lambda child: int(child.environ()["RANK"]))
 
 
@@ -122,7 +122,7 @@ def test_a_chunk_sized_buffer_and_a_swallowed_failure_hang_two_ranks():
     assert rank1["last_step"] == "broadcast of the samples"
     assert rank1["blocked_in"] == BROADCAST
     assert (report.ranks["seconds_since"] >= 1.0).all()
-    assert 'File "eagerbuf/hang/rank.py"' in report.stacks[1]
+    assert 'File "eagerbuf/repro/hang/rank.py"' in report.stacks[1]
     assert 'File "torch/distributed/distributed_c10d.py"' in report.stacks[1]
     assert report.samples.empty
     assert report.model["enabled"].tolist()[0] is False
@@ -250,7 +250,7 @@ def test_a_fit_that_fails_turns_dynamic_chunking_off_on_any_rank(monkeypatch, on
     def broadcast(box: list, **_) -> None:
         box[:] = list(samples) if len(box) == 2 else [samples]
 
-    monkeypatch.setattr("eagerbuf.hang.rank.profile_prefill_latency", lambda _: samples)
+    monkeypatch.setattr("eagerbuf.repro.hang.rank.profile_prefill_latency", lambda _: samples)
     monkeypatch.setattr("torch.distributed.broadcast_object_list", broadcast)
     assert init_chunked_prefill(rank) is None
     assert lines[-1]["step"] == "dynamic chunking disabled"
@@ -331,7 +331,7 @@ def torchrun(*options: str) -> tuple[int, dict]:
         "--rdzv-backend=c10d",
         "--rdzv-endpoint=127.0.0.1:0",
         "-m",
-        "eagerbuf.hang",
+        "eagerbuf.repro.hang",
         "--json",
     ]
     env = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
@@ -572,8 +572,8 @@ def test_an_outcome_is_down_to_the_ranks_that_held_the_others_up():
 
 def test_a_folder_with_a_blank_in_its_name_is_taken_off(monkeypatch):
     monkeypatch.setattr(sys, "path", ["/a folder/of mine", *sys.path])
-    stack = '  File "/a folder/of mine/eagerbuf/hang/rank.py", line 3 in wait'
-    assert relative(stack) == '  File "eagerbuf/hang/rank.py", line 3 in wait'
+    stack = '  File "/a folder/of mine/eagerbuf/repro/hang/rank.py", line 3 in wait'
+    assert relative(stack) == '  File "eagerbuf/repro/hang/rank.py", line 3 in wait'
 
 
 def test_no_path_stays_absolute():
@@ -585,7 +585,7 @@ def test_no_path_stays_absolute():
     )
     assert relative(text) == (
         '  File "threading.py", line 1 in wait\n'
-        '  File "eagerbuf/hang/launch.py", line 2 in watch\n'
+        '  File "eagerbuf/repro/hang/launch.py", line 2 in watch\n'
         '  File "pytest/__init__.py", line 3 in x\n'
         "[tcp/pair.cc:547] closed [127.0.0.1]:4"
     )

@@ -19,9 +19,9 @@ import psutil
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from eagerbuf.hang import launch, member, run_hang
-from eagerbuf.hang.pulse import Pulse
-from eagerbuf.hang.settings import Settings
+from eagerbuf.repro.hang import launch, member, run_hang
+from eagerbuf.repro.hang.pulse import Pulse
+from eagerbuf.repro.hang.settings import Settings
 
 HOME = Path(__file__).parent.parent
 
@@ -100,7 +100,7 @@ def alone(rank: int, port: int, *options: str) -> subprocess.Popen[str]:
     place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     env = os.environ | {key: str(value) for key, value in place.items()}
     return subprocess.Popen(
-        [sys.executable, "-m", "eagerbuf.hang", *options],
+        [sys.executable, "-m", "eagerbuf.repro.hang", *options],
         env=env | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
         cwd=HOME,
         stderr=subprocess.PIPE,
@@ -127,12 +127,12 @@ def test_a_port_that_is_taken_by_who_never_answers(rank: int, limit_s: int, word
 
 @pytest.mark.slow
 def test_cuda_where_there_is_none_is_refused_in_one_line():
-    command = [sys.executable, "-m", "eagerbuf.hang", "--device", "cuda"]
+    command = [sys.executable, "-m", "eagerbuf.repro.hang", "--device", "cuda"]
     env = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=env, cwd=HOME, capture_output=True, text=True, timeout=90)
     assert done.returncode == 2
     assert done.stderr == (
-        "eagerbuf.hang: device='cuda': torch sees no CUDA device here, use 'cpu' or 'auto'\n"
+        "eagerbuf.repro.hang: device='cuda': torch sees no CUDA device here, use 'cpu' or 'auto'\n"
     )
 
 

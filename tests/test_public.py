@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 
 import eagerbuf
-from eagerbuf import EngineConfig, ablations, actual, autotune, check, explore, read_config, whatif
+from eagerbuf import EngineConfig, ablations, actual, check, explore, read_config, whatif
+from eagerbuf.repro import autotune
 from eagerbuf.cli import main
 from eagerbuf.deployments import deployments
-from eagerbuf.hang.settings import Settings
-from eagerbuf.hang.watch import Sighting
+from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.hang.watch import Sighting
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = [name for name in eagerbuf.__all__ if name != "__version__"]
@@ -73,7 +74,7 @@ def test_a_user_gets_types_from_mypy(tmp_path):
     assert types == [  # older ones say builtins.str
         ("4", "eagerbuf.sizing.BufferSize"),
         ("5", "str"),
-        ("6", "eagerbuf.hang.report.HangReport"),
+        ("6", "eagerbuf.repro.hang.report.HangReport"),
     ], ran.stdout
     assert [line for line, _, error in told if error] == ["7", "8"], ran.stdout
     assert (ROOT / "eagerbuf" / "py.typed").exists()

@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any
 
-from eagerbuf.hang.__main__ import main
-from eagerbuf.hang.journal import Journal
+from eagerbuf.repro.hang.__main__ import main
+from eagerbuf.repro.hang.journal import Journal
 
 
 class Injected(RuntimeError):

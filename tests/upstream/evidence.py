@@ -16,10 +16,10 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
-from eagerbuf.hang import HangReport
-from eagerbuf.hang.settings import Settings
-from eagerbuf.hang.stacks import relative
-from eagerbuf.hang.watch import Sighting
+from eagerbuf.repro.hang import HangReport
+from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.hang.stacks import relative
+from eagerbuf.repro.hang.watch import Sighting
 from eagerbuf.outputs import write_whole
 from tests.upstream import facts, wheels
 from tests.upstream.compare import run

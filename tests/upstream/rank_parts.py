@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from eagerbuf.hang.groups import Groups
-from eagerbuf.hang.journal import Journal
-from eagerbuf.hang.rank import one_request
-from eagerbuf.hang.stage import HIDDEN, VOCAB, Stage
+from eagerbuf.repro.hang.groups import Groups
+from eagerbuf.repro.hang.journal import Journal
+from eagerbuf.repro.hang.rank import one_request
+from eagerbuf.repro.hang.stage import HIDDEN, VOCAB, Stage
 from tests.upstream.dynamic import MIXIN
 from tests.upstream.engine import SRT
 from tests.upstream.load import Room

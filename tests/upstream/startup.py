@@ -9,9 +9,9 @@ from dataclasses import asdict
 
 from pandas import DataFrame
 
-from eagerbuf.hang import HangReport
-from eagerbuf.hang.launch import run_ranks
-from eagerbuf.hang.settings import Settings
+from eagerbuf.repro.hang import HangReport
+from eagerbuf.repro.hang.launch import run_ranks
+from eagerbuf.repro.hang.settings import Settings
 from eagerbuf.releases import find_release
 from eagerbuf.sizing import BufferSize
 from tests.upstream.engine import Engine

@@ -9,7 +9,7 @@ import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, admit, buffer_size, mlp_sync_pad
 from eagerbuf import probe_lengths as our_probes
-from eagerbuf.autotune.buckets import next_power_of_2
+from eagerbuf.repro.autotune.buckets import next_power_of_2
 from tests.upstream import admission, draw, engine, padding, wheels
 from tests.upstream.admission import Admission, Queue
 from tests.upstream.compare import answered

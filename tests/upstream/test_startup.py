@@ -10,7 +10,7 @@ import re
 import psutil
 import pytest
 
-from eagerbuf.hang import HangReport
+from eagerbuf.repro.hang import HangReport
 from tests.upstream import evidence, facts, wheels
 from tests.upstream.dynamic import MIXIN, SIZER
 from tests.upstream.engine import SRT

@@ -38,7 +38,7 @@ def fork_ranks(folder: str, work: Callable[[Job, int], Any]) -> None:
 
     If one fails, or on SIGTERM, all are ended and waited for.
     """
-    from eagerbuf.hang.guard import die_with_parent
+    from eagerbuf.repro.hang.guard import die_with_parent
 
     job: Job = json.loads((Path(folder) / "job").read_text())
     die_with_parent(job["parent"])
@@ -63,7 +63,7 @@ def _work(
     folder: Path, job: Job, rank: int, leader: int, work: Callable[[Job, int], Any]
 ) -> NoReturn:
     """The whole life of a rank; it leaves through _exit, as torch's own teardown takes seconds."""
-    from eagerbuf.hang.guard import die_with_parent
+    from eagerbuf.repro.hang.guard import die_with_parent
 
     status = 1
     try:

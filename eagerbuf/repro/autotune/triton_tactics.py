@@ -11,7 +11,7 @@ import triton.language as tl  # type: ignore[import-not-found, import-untyped, u
 from torch import Tensor
 from triton.language import constexpr  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-from eagerbuf.autotune.cpu_tactics import by_expert
+from eagerbuf.repro.autotune.cpu_tactics import by_expert
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eagerbuf.hang.interrupts import Interrupts
-from eagerbuf.hang.journal import Reader
-from eagerbuf.hang.member import Member, ask_for_stack, close, unnamed_files
-from eagerbuf.hang.pulse import Pulse
-from eagerbuf.hang.report import HangReport
-from eagerbuf.hang.settings import Settings
-from eagerbuf.hang.watch import LOST_PEER, Sighting, StallClock, culprit, judge
+from eagerbuf.repro.hang.interrupts import Interrupts
+from eagerbuf.repro.hang.journal import Reader
+from eagerbuf.repro.hang.member import Member, ask_for_stack, close, unnamed_files
+from eagerbuf.repro.hang.pulse import Pulse
+from eagerbuf.repro.hang.report import HangReport
+from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.hang.watch import LOST_PEER, Sighting, StallClock, culprit, judge
 
 POLL_S = 0.1
 STACK_S = 2.5  # how long the ranks may take to write their stacks, all together
@@ -51,7 +51,7 @@ def run_hang(
 def run_ranks(settings: Settings, command: Sequence[str]) -> HangReport:
     """Start `command` once a rank, watch the ranks, end them all.
 
-    The command is a rank's whole life; what it owes its launcher is in `eagerbuf.hang.launched`.
+    The command is a rank's whole life; what it owes its launcher is in `eagerbuf.repro.hang.launched`.
     """
     company = Company(settings, command)
     with company.interrupts.noted():
@@ -65,7 +65,7 @@ def run_ranks(settings: Settings, command: Sequence[str]) -> HangReport:
 
 def _check_cuda(device: str) -> None:
     if device == "cuda":
-        from eagerbuf.hang.groups import check_device
+        from eagerbuf.repro.hang.groups import check_device
 
         check_device(device)
 
@@ -218,7 +218,7 @@ class Company:
 
 def rank_command(settings: Settings) -> list[str]:
     """The command line of a rank, the same for each."""
-    return [sys.executable, "-m", "eagerbuf.hang", *settings.argv()]
+    return [sys.executable, "-m", "eagerbuf.repro.hang", *settings.argv()]
 
 
 def _python_path() -> dict[str, str]:

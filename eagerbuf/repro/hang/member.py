@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
-from eagerbuf.hang.journal import Reader
-from eagerbuf.hang.pulse import Pulse
+from eagerbuf.repro.hang.journal import Reader
+from eagerbuf.repro.hang.pulse import Pulse
 
 FILES = ("journal", "stack", "stderr")
 

@@ -1,4 +1,4 @@
-"""`python -m eagerbuf.hang`: one rank where RANK is set (torchrun, run_hang), else a whole run."""
+"""`python -m eagerbuf.repro.hang`: one rank where RANK is set (torchrun, run_hang), else a whole run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
-from eagerbuf.hang.guard import die_with_parent
-from eagerbuf.hang.journal import START, Journal
-from eagerbuf.hang.launched import launched_rank, live
-from eagerbuf.hang.options import options_parser
-from eagerbuf.hang.place import Place
-from eagerbuf.hang.settings import Settings
+from eagerbuf.repro.hang.guard import die_with_parent
+from eagerbuf.repro.hang.journal import START, Journal
+from eagerbuf.repro.hang.launched import launched_rank, live
+from eagerbuf.repro.hang.options import options_parser
+from eagerbuf.repro.hang.place import Place
+from eagerbuf.repro.hang.settings import Settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         settings = Settings(**options)
     except ValueError as error:
-        print(f"eagerbuf.hang: {error}", file=sys.stderr)
+        print(f"eagerbuf.repro.hang: {error}", file=sys.stderr)
         return 2
     if "RANK" not in os.environ:
         return _whole_run(settings, as_json)
@@ -39,19 +39,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = options_parser("python -m eagerbuf.hang", __doc__)
+    parser = options_parser("python -m eagerbuf.repro.hang", __doc__)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     return parser
 
 
 def _whole_run(settings: Settings, as_json: bool) -> int:
-    from eagerbuf.hang.launch import run_hang
-    from eagerbuf.hang.peers import print_report
+    from eagerbuf.repro.hang.launch import run_hang
+    from eagerbuf.repro.hang.peers import print_report
 
     try:
         report = run_hang(**asdict(settings))
     except (ValueError, OSError) as error:  # no such device, no way to start a rank
-        print(f"eagerbuf.hang: {error}", file=sys.stderr)
+        print(f"eagerbuf.repro.hang: {error}", file=sys.stderr)
         return 2
     print_report(report, as_json)
     return 0 if report.outcome == "completed" else 1
@@ -59,7 +59,7 @@ def _whole_run(settings: Settings, as_json: bool) -> int:
 
 def _torchrun_rank(settings: Settings, as_json: bool) -> None:
     """A rank under torchrun: it ends with its parent, at Ctrl-C, or by its own verdict."""
-    from eagerbuf.hang.peers import Peer
+    from eagerbuf.repro.hang.peers import Peer
 
     die_with_parent(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # else a blocked rank would not end
@@ -70,7 +70,7 @@ def _torchrun_rank(settings: Settings, as_json: bool) -> None:
 
 
 def _run(settings: Settings, journal: Journal, listen: int | None) -> None:
-    from eagerbuf.hang.rank import run_rank
+    from eagerbuf.repro.hang.rank import run_rank
 
     run_rank(settings, Place.from_environment(), journal, listen)
 

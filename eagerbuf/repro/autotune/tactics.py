@@ -67,7 +67,7 @@ class Timings:
 
     def summary(self) -> DataFrame:
         """Columns num_tokens, tactic, median_ms, low_ms, high_ms (quartiles), rounds."""
-        from eagerbuf.autotune.regret import summarise
+        from eagerbuf.repro.autotune.regret import summarise
 
         return summarise(self.rounds)
 
@@ -145,10 +145,10 @@ def _runs(inputs: tuple[Tensor, Tensor, Tensor, Tensor], device: str) -> Mapping
     from functools import partial
 
     if device == "cuda":
-        from eagerbuf.autotune import triton_tactics as tiles
+        from eagerbuf.repro.autotune import triton_tactics as tiles
 
         return {str(tile): tiles.prepare(tile, *inputs) for tile in tiles.TILES}
-    from eagerbuf.autotune.cpu_tactics import TACTICS
+    from eagerbuf.repro.autotune.cpu_tactics import TACTICS
 
     return {name: partial(tactic, *inputs) for name, tactic in TACTICS.items()}
 

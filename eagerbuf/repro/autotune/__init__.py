@@ -3,12 +3,12 @@
 Torch, pandas and numpy are loaded by the functions that need them, not by importing this.
 """
 
-from eagerbuf.autotune.buckets import hybrid_bucket, hybrid_buckets, tune_max_num_tokens
-from eagerbuf.autotune.collectives import run_collectives
-from eagerbuf.autotune.misshape import DecodeShapes, decode_shapes, misshape_table, rarity
-from eagerbuf.autotune.overflow import load_decode
-from eagerbuf.autotune.regret import counts_to_time, regrets
-from eagerbuf.autotune.tactics import MoeLayer, Timings, time_tactics
+from eagerbuf.repro.autotune.buckets import hybrid_bucket, hybrid_buckets, tune_max_num_tokens
+from eagerbuf.repro.autotune.collectives import run_collectives
+from eagerbuf.repro.autotune.misshape import DecodeShapes, decode_shapes, misshape_table, rarity
+from eagerbuf.repro.autotune.overflow import load_decode
+from eagerbuf.repro.autotune.regret import counts_to_time, regrets
+from eagerbuf.repro.autotune.tactics import MoeLayer, Timings, time_tactics
 
 __all__ = [
     "DecodeShapes",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from eagerbuf.hang.stage import HIDDEN
+from eagerbuf.repro.hang.stage import HIDDEN
 
 if TYPE_CHECKING:
-    from eagerbuf.hang.rank import Rank
+    from eagerbuf.repro.hang.rank import Rank
     from eagerbuf.predictor import ChunkSizePredictor
 
 ROUNDS = 4  # the first one is idle: a server that has just started has no requests

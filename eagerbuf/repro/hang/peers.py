@@ -13,12 +13,12 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from eagerbuf.hang.journal import Journal, Line
-from eagerbuf.hang.place import Place
-from eagerbuf.hang.report import HangReport
-from eagerbuf.hang.settings import Settings
-from eagerbuf.hang.stacks import frame_stack
-from eagerbuf.hang.watch import LOST_PEER, Sighting, StallClock, judge
+from eagerbuf.repro.hang.journal import Journal, Line
+from eagerbuf.repro.hang.place import Place
+from eagerbuf.repro.hang.report import HangReport
+from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.hang.stacks import frame_stack
+from eagerbuf.repro.hang.watch import LOST_PEER, Sighting, StallClock, judge
 
 BEAT_S = 0.25
 PARTING_S = 5.0  # how long the ranks wait for each other once there is a verdict
@@ -55,7 +55,7 @@ class Peer:
         os._exit(1)
 
     def _watch(self) -> None:
-        from eagerbuf.hang.groups import open_store
+        from eagerbuf.repro.hang.groups import open_store
 
         try:
             self._report_until_judged(open_store(self.place, self.settings.limit_s))

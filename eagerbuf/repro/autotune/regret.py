@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.autotune.buckets import hybrid_bucket, tune_max_num_tokens
+from eagerbuf.repro.autotune.buckets import hybrid_bucket, tune_max_num_tokens
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import fields
 
-from eagerbuf.hang.settings import DEVICES, LEAST_RANKS, MOST_RANKS, ON_FAILURE, Settings
+from eagerbuf.repro.hang.settings import DEVICES, LEAST_RANKS, MOST_RANKS, ON_FAILURE, Settings
 from eagerbuf.sizing import RULES
 
 _HELP = {

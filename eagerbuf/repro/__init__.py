@@ -1,0 +1,1 @@
+"""Our own small models of both faults, on real ranks."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time rooms load 
     from eagerbuf.models import models as models
     from eagerbuf.predictor import ChunkSizePredictor as ChunkSizePredictor
     from eagerbuf.predictor import probe_lengths as probe_lengths
-    from eagerbuf.price import price_rules as price_rules
+    from eagerbuf.studies.price import price_rules as price_rules
     from eagerbuf.read import Reading as Reading
     from eagerbuf.read import read_config as read_config
     from eagerbuf.read import read_log as read_log

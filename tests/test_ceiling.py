@@ -22,7 +22,7 @@ from eagerbuf.simulate.bound_search import (
 )
 from eagerbuf.simulate.bound_search.draw import draw_states, longest
 from eagerbuf.simulate.bound_search.search import steps
-from eagerbuf.deployments import deployments
+from eagerbuf.studies.deployments import deployments
 from eagerbuf.producers import longest_prompt
 from tests.upstream.draw import batches
 

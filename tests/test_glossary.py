@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from eagerbuf.glossary import GLOSSARY, markdown, used_in, words
+from eagerbuf.studies.glossary import GLOSSARY, markdown, used_in, words
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import nbformat
 import pytest
 
-from eagerbuf.glossary import markdown
+from eagerbuf.studies.glossary import markdown
 from eagerbuf.pages import readme
 from eagerbuf.pages.__main__ import main
 from eagerbuf.pages.execute import Executed, NotebookFailed, execute, notebook_paths

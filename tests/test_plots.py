@@ -7,7 +7,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from eagerbuf import BufferSize, EngineConfig, check, explore, plots, read_config, whatif
+from eagerbuf import BufferSize, EngineConfig, check, plots, read_config
+from eagerbuf.studies import whatif
+from eagerbuf.studies import explore
 from eagerbuf.consumers import workspace_table
 from eagerbuf.models import find_model
 from eagerbuf.plots.template import COLORS, INK

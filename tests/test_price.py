@@ -7,9 +7,9 @@ import pytest
 
 from eagerbuf import EngineConfig, plots, price_rules
 from eagerbuf._data import data_path
-from eagerbuf.deployments import NamedDeployment, deployments, load_deployments, log_lines
+from eagerbuf.studies.deployments import NamedDeployment, deployments, load_deployments, log_lines
 from eagerbuf.models import models
-from eagerbuf.price import (
+from eagerbuf.studies.price import (
     STATED,
     TP_SIZES,
     ceilings_by_pool,

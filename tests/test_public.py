@@ -12,10 +12,14 @@ import pandas as pd
 import pytest
 
 import eagerbuf
-from eagerbuf import EngineConfig, ablations, actual, check, explore, read_config, whatif
+from eagerbuf import EngineConfig, check, read_config
+from eagerbuf.studies import whatif
+from eagerbuf.studies import actual
+from eagerbuf.studies import explore
+from eagerbuf.studies import ablations
 from eagerbuf.repro import autotune
 from eagerbuf.cli import main
-from eagerbuf.deployments import deployments
+from eagerbuf.studies.deployments import deployments
 from eagerbuf.repro.hang.settings import Settings
 from eagerbuf.repro.hang.watch import Sighting
 

@@ -14,7 +14,7 @@ from eagerbuf import (
     max_prefill_buffer_tokens,
     size_many,
 )
-from eagerbuf.ablations import no_cp_step, raw_token_ceiling
+from eagerbuf.studies.ablations import no_cp_step, raw_token_ceiling
 
 
 def sizes(config, *rules):

@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from eagerbuf import plots, speed
+from eagerbuf import plots
+from eagerbuf.studies import speed
 from eagerbuf._data import read_data
 
 HEADER = ",".join(speed.COLUMNS)

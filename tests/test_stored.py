@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eagerbuf import deployments, releases
+from eagerbuf import releases
+from eagerbuf.studies import deployments
 from eagerbuf.simulate import workloads
 from eagerbuf import _csv as schema
 from eagerbuf._data import data_path

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import nbformat
 
-from eagerbuf.glossary import markdown
+from eagerbuf.studies.glossary import markdown
 from eagerbuf.outputs import write_whole
 from eagerbuf.pages.execute import Executed, NotebookFailed, notebook_paths
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from eagerbuf.plots.template import COLORS, figure
-from eagerbuf.speed import growth
+from eagerbuf.studies.speed import growth
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from eagerbuf.deployments import NamedDeployment
+from eagerbuf.studies.deployments import NamedDeployment
 from eagerbuf.predictor import SMOOTH_FACTOR, ChunkSizePredictor, probe_lengths
 from eagerbuf.producers import profiles
 from eagerbuf.sizing import RULES, buffer_size, padded_extend

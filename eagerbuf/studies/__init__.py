@@ -1,0 +1,1 @@
+"""What only the notebooks show: deployments, prices, tables, the glossary."""

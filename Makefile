@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt locks/test.txt
 	@touch $@
 
 run: $(STAMP)
-	@$(BIN)/python -m eagerbuf.pages run
+	@$(BIN)/python -m notebooks.site run
 
 # one run over both: a file or a notebook goes whole to one of two workers
 CHECK := PLOTLY_RENDERER=plotly_mimetype $(BIN)/python -m pytest -q --nbval --nbval-current-env -n 2 --dist loadfile
@@ -49,7 +49,7 @@ test-full: $(STAMP) lint
 browser: $(STAMP)
 	@echo "browser: playwright into $(VENV); every page in a headless Chromium without a network"
 	@$(LOCKED) locks/browser.txt -q
-	@EAGERBUF_BROWSER=required $(BIN)/python -m pytest -q tests/test_browser.py
+	@EAGERBUF_BROWSER=required $(BIN)/python -m pytest -q tests/project/test_browser.py
 
 lint: $(STAMP)
 	@echo "lint: ruff, mypy (half a minute the first time)"
@@ -72,7 +72,7 @@ lab: $(STAMP)
 notebooks: $(STAMP)
 	@echo "notebooks: kaleido into $(VENV); it needs a Chromium (BROWSER_PATH names it)"
 	@$(LOCKED) locks/static.txt -q
-	@$(BIN)/python -m eagerbuf.pages save
+	@$(BIN)/python -m notebooks.site save
 
 mutants: $(STAMP)
 	@echo "mutants: every small change to the formulas must fail a test (an hour)"

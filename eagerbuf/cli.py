@@ -82,9 +82,9 @@ def _write(stream: IO[str] | None, text: str) -> bool:
 
 def _check(options: argparse.Namespace) -> tuple[int, str]:
     """The exit status, and the report as text."""
+    from eagerbuf.diagnose.report import render
     from eagerbuf.diagnose.verdict import check
     from eagerbuf.read import read_config
-    from eagerbuf.diagnose.report import render
 
     text = _text(options)
     fields = {n: v for n in FIELDS if (v := getattr(options, n)) is not None}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from eagerbuf._data import read_data
 from eagerbuf._csv import Row, matching, maybe, one_of, rows, text, whole
+from eagerbuf._data import read_data
 
 GQA_FIELDS = ("kv_heads", "head_dim")
 MLA_FIELDS = ("kv_lora_rank", "rope_head_dim")

@@ -8,8 +8,8 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from eagerbuf._data import read_data
 from eagerbuf._csv import Row, day, flag, matching, maybe, one_of, rows, text
+from eagerbuf._data import read_data
 from eagerbuf.sizing import RULES
 
 if TYPE_CHECKING:

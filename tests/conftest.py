@@ -26,8 +26,8 @@ def pages(tmp_path_factory):
     """Pages of the stored notebooks, which are not run for it."""
     import nbformat
 
-    from eagerbuf.pages.execute import Executed, notebook_paths
-    from eagerbuf.pages.html import write_pages
+    from notebooks.site.execute import Executed, notebook_paths
+    from notebooks.site.html import write_pages
 
     folder, found = tmp_path_factory.mktemp("pages"), notebook_paths(NOTEBOOKS)
     write_pages([Executed(p, nbformat.read(p, as_version=4), 0.0) for p in found], folder)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from eagerbuf.diagnose.verdict import Report
 from eagerbuf.config import FIELDS
-from eagerbuf.diagnose.unknowns import Bound
 from eagerbuf.diagnose.findings import Finding
+from eagerbuf.diagnose.unknowns import Bound
+from eagerbuf.diagnose.verdict import Report
 
 if TYPE_CHECKING:
     from eagerbuf.diagnose.observed import Observed

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf.config import FIELDS, EngineConfig
-from eagerbuf.diagnose.unknowns import Bound, Deployment, describe
 from eagerbuf.diagnose.findings import Case, Finding, common, find, profile
+from eagerbuf.diagnose.unknowns import Bound, Deployment, describe
 from eagerbuf.releases import Release, find_release, releases
 from eagerbuf.shapes import Shape
 from eagerbuf.sizing import RULES, Rule

@@ -10,8 +10,8 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from eagerbuf._data import read_data
 from eagerbuf._csv import Row, matching, one_of, rows, text
+from eagerbuf._data import read_data
 
 _SPLITS = ("in-seq-split", "round-robin-split")
 CHOICES: dict[str, tuple[str, ...]] = {

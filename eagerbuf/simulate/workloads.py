@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eagerbuf._data import data_path
 from eagerbuf._csv import Row, decimal, rows, text, whole
+from eagerbuf._data import data_path
 from eagerbuf.simulate.traces import load_requests
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from eagerbuf.studies.deployments import NamedDeployment
 from eagerbuf.predictor import SMOOTH_FACTOR, ChunkSizePredictor, probe_lengths
 from eagerbuf.producers import profiles
 from eagerbuf.sizing import RULES, buffer_size, padded_extend
+from eagerbuf.studies.deployments import NamedDeployment
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eagerbuf._data import read_data
 from eagerbuf._csv import day, decimal, matching, one_of, rows, text, whole
+from eagerbuf._data import read_data
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.diagnose.verdict import Report, check
 from eagerbuf.config import EngineConfig
+from eagerbuf.diagnose.verdict import Report, check
 from eagerbuf.releases import releases
 
 if TYPE_CHECKING:

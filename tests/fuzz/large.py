@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.fuzz.guard import nothing_touched, unwatched
 from tests.fuzz.mutate import AZURE, BATCHES, MOONCAKE, OURS
 from tests.fuzz.targets import TRACE, answer, load_requests, read_config, read_log, warm
-from tests.test_read_hostile import SERVE
-from tests.test_read_logs import LINE, REPR
+from tests.read.test_hostile import SERVE
+from tests.read.test_logs import LINE, REPR
 
 LENGTH = 10_000_000
 SPARE = 600 * 2**20  # bytes that reading one may take: the text itself may take 40 MB

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.fuzz.targets import TEXT, WORDS
-from tests.test_read_hostile import CONFIG, MANIFEST, PIECES, SERVE
-from tests.test_read_logs import LINE, REPR
+from tests.read.test_hostile import CONFIG, MANIFEST, PIECES, SERVE
+from tests.read.test_logs import LINE, REPR
 
 CASES = Path(__file__).parent.parent / "data" / "cases.jsonl"
 FOUND = Path(__file__).parent / "found"

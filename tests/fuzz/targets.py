@@ -18,8 +18,8 @@ import pandas as pd
 
 import eagerbuf
 from eagerbuf import EngineConfig, Reading, cli, load_requests, read_config, read_log
-from eagerbuf.diagnose.verdict import check
 from eagerbuf.config import check_value
+from eagerbuf.diagnose.verdict import check
 from tests.fuzz.guard import nothing_touched, unwatched
 
 T = TypeVar("T")

@@ -24,38 +24,38 @@ GOAL = 0.95
 REASONS = ROOT / "tests" / "mutants" / "survivors.csv"
 REPORT = ROOT / "build" / "mutants.csv"
 SIZES = tuple(
-    f"tests/test_{name}.py"  # the quick ones first
+    f"tests/core/test_{name}.py"  # the quick ones first
     for name in (
-        "columns",
+        "arrays",
         "producers",
         "edges",
         "sizing",
         "shapes",
         "config",
-        "table",
+        "frames",
         "properties",
     )
 )
 REPLAY = tuple(
-    f"tests/test_replay{kind}.py" for kind in ("_running", "", "_inputs", "_ahead", "_any")
+    f"tests/simulate/test_replay{kind}.py" for kind in ("_running", "", "_inputs", "_ahead", "_any")
 )
 TESTS: dict[str, Sequence[str]] = {
-    "columns": SIZES,
+    "_arrays": SIZES,
     "config": SIZES,
-    "table": SIZES,
+    "_frames": SIZES,
     "producers": SIZES,
     "sizing": SIZES,
     "shapes": SIZES,
-    "predictor": ("tests/test_edges.py", "tests/test_predictor.py"),
-    "admission": ("tests/test_admission.py", *REPLAY, "tests/test_properties.py"),
-    "replay": REPLAY,
+    "predictor": ("tests/core/test_edges.py", "tests/core/test_predictor.py"),
+    "admission": ("tests/core/test_admission.py", *REPLAY, "tests/core/test_properties.py"),
+    "simulate/scheduler": REPLAY,
 }
 # what survives is tried against the released code too, where the wheels are
 COMPARED = "tests/upstream/test_formulas.py"
 RELEASED: dict[str, str] = {
     "predictor": "0.5.14 and (ChunkSizePredictor or probe)",
     "admission": "0.5.14 and PrefillAdder",
-    "columns": "0.5.14 and eager",
+    "_arrays": "0.5.14 and eager",
     "config": "0.5.14 and eager",
     "producers": "0.5.14 and eager",
     "sizing": "0.5.14 and eager",
@@ -99,7 +99,11 @@ def tally(room: str, share: float) -> Tally:
     """Try a seeded share of a room's mutants, after its tests on the code as it is."""
     found = of_room(room)
     chosen = random.Random(room).sample(found, max(1, round(share * len(found))))
-    tests = [*TESTS[room], "--deselect", "tests/test_config.py::test_public_names_are_all_there"]
+    tests = [
+        *TESTS[room],
+        "--deselect",
+        "tests/core/test_config.py::test_public_names_are_all_there",
+    ]
     print(f"\n{room}: {len(chosen)} of {len(found)} mutants", flush=True)
     if not survives(None, tests):
         sys.exit(f"mutants: the tests of {room} fail on the code as it is")
@@ -126,7 +130,7 @@ def key(mutant: Mutant) -> tuple[str, str, str]:
 
 def report(tallies: dict[str, Tally]) -> int:
     """Print the share killed in each room and every survivor without a reason; 1 if any is."""
-    from eagerbuf.outputs import write_whole  # only now: the forks load a room of their own
+    from notebooks.site.outputs import write_whole  # only now: the forks load a room of their own
 
     known = reasons()
     survivors = [mutant for one in tallies.values() for mutant in one.survivors]

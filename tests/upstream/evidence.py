@@ -20,7 +20,7 @@ from eagerbuf.repro.hang import HangReport
 from eagerbuf.repro.hang.settings import Settings
 from eagerbuf.repro.hang.stacks import relative
 from eagerbuf.repro.hang.watch import Sighting
-from eagerbuf.outputs import write_whole
+from notebooks.site.outputs import write_whole
 from tests.upstream import facts, wheels
 from tests.upstream.compare import run
 from tests.upstream.formulas import formulas

@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, buffer_size
-from eagerbuf.simulate.bound_search import PRODUCERS, State, draw_configs, exists, fitted, obstacle, reach, search
-from eagerbuf.simulate.bound_search.bound import Bounds
 from eagerbuf.producers import longest_prompt
+from eagerbuf.simulate.bound_search import (
+    PRODUCERS,
+    State,
+    draw_configs,
+    exists,
+    fitted,
+    obstacle,
+    reach,
+    search,
+)
+from eagerbuf.simulate.bound_search.bound import Bounds
 from tests.upstream import ceiling, draw, wheels
 from tests.upstream.admission import Admission
 from tests.upstream.dynamic import Dynamic

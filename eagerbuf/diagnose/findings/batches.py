@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eagerbuf import producers
-from eagerbuf.diagnose.unknowns import NO_COPY
 from eagerbuf.diagnose.findings.case import Case, Finding, first_release, newer_that_fits
+from eagerbuf.diagnose.unknowns import NO_COPY
 from eagerbuf.shapes import Shape
 from eagerbuf.sizing import padded_decode, sync_align
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eagerbuf import producers
-from eagerbuf.diagnose.unknowns import capacity
 from eagerbuf.diagnose.findings.case import Case, Finding
 from eagerbuf.diagnose.findings.workspace import Workspace, deepep_wasted
+from eagerbuf.diagnose.unknowns import capacity
 from eagerbuf.sizing import RULES, TOKEN_BYTES
 
 OVER_ALLOCATED = 4  # times the tight ceiling

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from eagerbuf.diagnose.unknowns import DISPATCH_TOKENS
 from eagerbuf.diagnose.findings.case import Case
+from eagerbuf.diagnose.unknowns import DISPATCH_TOKENS
 from eagerbuf.releases import at_or_after
 from eagerbuf.sizing import max_prefill_buffer_tokens
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.repro.autotune.buckets import tune_max_num_tokens
 from eagerbuf.config import EngineConfig
+from eagerbuf.repro.autotune.buckets import tune_max_num_tokens
 from eagerbuf.sizing import find_rule, padded_decode, sync_align
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`python -m eagerbuf.repro.hang`: one rank where RANK is set (torchrun, run_hang), else a whole run."""
+"""`python -m eagerbuf.repro.hang`: one rank where RANK is set (torchrun, run_hang), else all."""
 
 from __future__ import annotations
 

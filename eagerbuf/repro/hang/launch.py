@@ -51,7 +51,7 @@ def run_hang(
 def run_ranks(settings: Settings, command: Sequence[str]) -> HangReport:
     """Start `command` once a rank, watch the ranks, end them all.
 
-    The command is a rank's whole life; what it owes its launcher is in `eagerbuf.repro.hang.launched`.
+    The command is a rank's whole life; `eagerbuf.repro.hang.launched` says what it owes this.
     """
     company = Company(settings, command)
     with company.interrupts.noted():

@@ -11,8 +11,8 @@ import torch.distributed as dist
 from eagerbuf.repro.hang.stage import HIDDEN
 
 if TYPE_CHECKING:
-    from eagerbuf.repro.hang.rank import Rank
     from eagerbuf.predictor import ChunkSizePredictor
+    from eagerbuf.repro.hang.rank import Rank
 
 ROUNDS = 4  # the first one is idle: a server that has just started has no requests
 

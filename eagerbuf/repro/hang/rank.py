@@ -9,13 +9,13 @@ import torch
 import torch.distributed as dist
 
 from eagerbuf.buffers import StaticBuffers
+from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
 from eagerbuf.repro.hang.groups import Groups, join
 from eagerbuf.repro.hang.journal import DONE, READY, Journal
 from eagerbuf.repro.hang.loop import event_loop
 from eagerbuf.repro.hang.place import Place
 from eagerbuf.repro.hang.settings import Settings
 from eagerbuf.repro.hang.stage import VOCAB, Stage, milliseconds, profile
-from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
 
 Samples = tuple[list[int], list[float]]
 

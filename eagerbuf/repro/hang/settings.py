@@ -80,7 +80,7 @@ class Settings:
         return buffer_size(self.config, self.rule)
 
     def argv(self) -> list[str]:
-        """Command line of `python -m eagerbuf.repro.hang`; the number of ranks comes from outside."""
+        """Command line of `python -m eagerbuf.repro.hang` without the number of ranks."""
         values = asdict(self)
         names = [field.name for field in fields(self) if field.name != "ranks"]
         return [f"--{name.replace('_', '-')}={values[name]}" for name in names]

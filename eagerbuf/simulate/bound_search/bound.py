@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from eagerbuf import producers
-from eagerbuf.simulate.bound_search.state import Step, padded
 from eagerbuf.config import EngineConfig
-from eagerbuf.simulate.scheduler.rows import Padding
 from eagerbuf.shapes import worst_shapes
+from eagerbuf.simulate.bound_search.state import Step, padded
+from eagerbuf.simulate.scheduler.rows import Padding
 from eagerbuf.sizing import buffer_size
 
 # producer -> the shape of `worst_shapes` that bounds it

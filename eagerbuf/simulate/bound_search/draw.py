@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from eagerbuf import producers
-from eagerbuf.simulate.bound_search.state import State, Step
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
+from eagerbuf.simulate.bound_search.state import State, Step
 from eagerbuf.simulate.scheduler.rank import Batch
 
 PAGES = (1, 1, 1, 7, 16, 32, 64, 128, 256)

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from eagerbuf import producers
-from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
-from eagerbuf.simulate.bound_search.draw import longest, next_chunk
-from eagerbuf.simulate.bound_search.state import Admission, State, Step, admitted, label, prefill_batch
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import CONTEXT_MARGIN, ChunkSizePredictor
+from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
+from eagerbuf.simulate.bound_search.draw import longest, next_chunk
+from eagerbuf.simulate.bound_search.state import (
+    Admission,
+    State,
+    Step,
+    admitted,
+    label,
+    prefill_batch,
+)
 from eagerbuf.simulate.scheduler.rank import Batch
 
 Build = Callable[[EngineConfig], State]

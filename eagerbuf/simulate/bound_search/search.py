@@ -7,11 +7,18 @@ from random import Random
 
 import numpy as np
 
+from eagerbuf.config import EngineConfig
 from eagerbuf.simulate.bound_search.bound import Bounds
 from eagerbuf.simulate.bound_search.draw import draw_configs, draw_states, draw_steps, edges, fitted
-from eagerbuf.simulate.bound_search.state import Admission, State, Step, admitted, label, prefill_batch
+from eagerbuf.simulate.bound_search.state import (
+    Admission,
+    State,
+    Step,
+    admitted,
+    label,
+    prefill_batch,
+)
 from eagerbuf.simulate.bound_search.tally import Tally
-from eagerbuf.config import EngineConfig
 from eagerbuf.simulate.scheduler.rank import Batch
 
 AT_ONCE = 200  # configurations

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eagerbuf.config import EngineConfig
+from eagerbuf.predictor import ChunkSizePredictor
 from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
 from eagerbuf.simulate.bound_search.draw import fitted
 from eagerbuf.simulate.bound_search.reach import exists, obstacle, reach
-from eagerbuf.config import EngineConfig
-from eagerbuf.predictor import ChunkSizePredictor
 from eagerbuf.simulate.scheduler import replay
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from eagerbuf.config import DEFAULTS, FIELDS, EngineConfig
 from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
 from eagerbuf.simulate.bound_search.state import State, Step
-from eagerbuf.config import DEFAULTS, FIELDS, EngineConfig
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -10,8 +10,8 @@ import pandas as pd
 
 from eagerbuf._arrays import ceil_align
 from eagerbuf.config import EngineConfig
-from eagerbuf.simulate.scheduler.rank import Batch
 from eagerbuf.shapes import mlp_sync_pad
+from eagerbuf.simulate.scheduler.rank import Batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,80 @@
+"""The cases of tests/data/cases.jsonl through read_config and check: verdicts, rules, findings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eagerbuf import check, read_config
+from eagerbuf.releases import newest_release
+
+CASES = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "data" / "cases.jsonl").read_text("utf-8").splitlines()
+]
+EXPECTED = {"release", "verdict", "config", "unknown", "has", "lacks", "rules", "error", "mentions"}
+OF_A_RULE = {"verdict", "max_bs", "max_num_tokens", "has", "lacks"}
+CHECKED = [case for case in CASES if not case["expect"].get("error")]
+RULES = [(case, rule) for case in CHECKED for rule in case["expect"].get("rules", ())]
+
+
+def misspelt(case: dict[str, Any]) -> str:
+    """One line about keys that no test looks at, or nothing."""
+    rules = case["expect"].get("rules", {})
+    unknown = set(case["expect"]) - EXPECTED
+    unknown |= {key for expected in rules.values() for key in set(expected) - OF_A_RULE}
+    if not unknown:
+        return ""
+    names, known, of_a_rule = (", ".join(sorted(keys)) for keys in (unknown, EXPECTED, OF_A_RULE))
+    return f"case {case['id']}: expect has {names}; known are {known}, and of a rule {of_a_rule}"
+
+
+def report(case: dict[str, Any]) -> dict[str, Any]:
+    args = case["args"]
+    options = {
+        flag.removeprefix("--").replace("-", "_"): int(value)
+        for flag, value in zip(args[::2], args[1::2], strict=True)
+    }
+    reading = read_config(case["text"], release=case["release"], **options)
+    return check(reading, release=case["release"]).to_dict()
+
+
+def codes(findings: list[dict[str, Any]]) -> set[str]:
+    return {finding["code"] for finding in findings}
+
+
+def held(expected: dict[str, Any], got: dict[str, Any]) -> None:
+    """Assert what a case expects of a verdict and its findings."""
+    for name in ("verdict", "max_bs", "max_num_tokens", "release"):
+        if name in expected:
+            assert got[name] == expected[name], name
+    assert set(expected.get("has", ())) <= codes(got["findings"])
+    assert not set(expected.get("lacks", ())) & codes(got["findings"])
+
+
+def test_every_expectation_is_one_that_is_looked_at() -> None:
+    assert not [line for case in CASES if (line := misspelt(case))]
+
+
+@pytest.mark.parametrize("expect", [{"hass": []}, {"rules": {"tight": {"max_bss": 1}}}])
+def test_a_misspelt_expectation_is_named(expect: dict[str, Any]) -> None:
+    line = misspelt({"id": "x", "expect": {"verdict": "fits", **expect}})
+    assert line.startswith(f"case x: expect has {'hass' if 'hass' in expect else 'max_bss'}; known")
+
+
+@pytest.mark.parametrize("case", CHECKED, ids=lambda case: case["id"])
+def test_the_verdict_of_the_release_that_was_asked_for(case: dict[str, Any]) -> None:
+    got = report(case)
+    asked = {"release": case["release"] or newest_release().release}
+    held({**asked, **case["expect"]}, got)
+    expected = case["expect"].get("config", {})
+    assert {name: got["config"][name] for name in expected} == expected
+    assert set(case["expect"].get("unknown", ())) <= set(got["unknown"])
+
+
+@pytest.mark.parametrize(("case", "rule"), RULES, ids=[f"{c['id']}-{r}" for c, r in RULES])
+def test_each_rule_against_the_shapes_of_that_release(case: dict[str, Any], rule: str) -> None:
+    held(case["expect"]["rules"][rule], report(case)["rules"][rule])

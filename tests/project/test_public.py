@@ -1,0 +1,241 @@
+"""What people type and read: names, types, docstrings with units, documented columns, faces."""
+
+import ast
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import eagerbuf
+from eagerbuf import EngineConfig, check, read_config
+from eagerbuf.cli import main
+from eagerbuf.repro import autotune
+from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.hang.watch import Sighting
+from eagerbuf.studies import ablations, actual, explore, whatif
+from eagerbuf.studies.deployments import deployments
+
+ROOT = Path(__file__).parents[2]
+PUBLIC = [name for name in eagerbuf.__all__ if name != "__version__"]
+UNITS = r"token|request|byte|GiB|second|rank"
+MEMBER = (property, type(lambda: None))
+
+CONFIG = EngineConfig(512, 8, context_len=4096, max_total_num_tokens=4096, tp_size=2)
+MODEL = eagerbuf.ChunkSizePredictor(a=1e-5, b=0.02, c=30.0)
+REQUESTS = pd.DataFrame({"prompt_tokens": [700, 90], "output_tokens": [3, 2]})
+LOG = "[2026-06-30 10:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 8, #cached-token: 0\n"
+STEPS = [{"t": 0.0, "step": "ready"}, {"t": 0.5, "step": "broadcast of the samples"}]
+HANG = eagerbuf.HangReport("hang", 1.0, Settings(), (Sighting(0, STEPS), Sighting(1, STEPS)))
+
+
+def documented(thing):
+    text = inspect.getdoc(thing) or ""
+    assert len(text) > 20, thing
+    return text
+
+
+# --- names and their types ---
+
+
+def test_tab_completion_lists_every_public_name():
+    assert set(dir(eagerbuf)) == set(eagerbuf.__all__)
+    assert all(getattr(eagerbuf, name) is not None for name in PUBLIC)
+
+
+def test_type_checkers_see_the_names_that_exist_at_run_time():
+    tree = ast.parse((ROOT / "eagerbuf" / "__init__.py").read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {(node.module, a.name, a.asname) for node in block.body for a in node.names}
+    homes = {(f"eagerbuf.{room}", n, n) for room, names in eagerbuf._ROOMS.items() for n in names}
+    assert seen == homes
+
+
+def test_a_user_gets_types_from_mypy(tmp_path):
+    script = tmp_path / "user.py"
+    script.write_text(
+        "import eagerbuf\n"
+        "from eagerbuf import EngineConfig, buffer_size, check, run_hang\n"
+        "config = EngineConfig(12288, 128)\n"
+        'reveal_type(buffer_size(config, "tight"))\n'
+        "reveal_type(check(config).verdict)\n"
+        "reveal_type(run_hang())\n"
+        "eagerbuf.bufer_size\n"
+        'EngineConfig("12288", 128)\n'
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "mypy", str(script)], cwd=ROOT, capture_output=True, text=True
+    )
+    told = re.findall(r":(\d+): (?:note: Revealed type is \"(.+)\"|error: (.+)  \[)", ran.stdout)
+    types = [(line, kind.removeprefix("builtins.")) for line, kind, _ in told if kind]
+    assert types == [  # older ones say builtins.str
+        ("4", "eagerbuf.sizing.BufferSize"),
+        ("5", "str"),
+        ("6", "eagerbuf.repro.hang.report.HangReport"),
+    ], ran.stdout
+    assert [line for line, _, error in told if error] == ["7", "8"], ran.stdout
+    assert (ROOT / "eagerbuf" / "py.typed").exists()
+
+
+# --- docstrings ---
+
+
+@pytest.mark.parametrize("name", [n for n in PUBLIC if n != "RULES"])
+def test_every_public_name_is_documented(name):
+    thing = getattr(eagerbuf, name)
+    documented(thing)
+    if inspect.isclass(thing):
+        for member, value in vars(thing).items():
+            if not member.startswith("_") and isinstance(value, MEMBER):
+                documented(value)
+
+
+def test_every_rule_says_where_it_lived_and_its_formula():
+    for rule in eagerbuf.RULES.values():
+        assert rule.lived
+        assert "max" in rule.formula
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstrings_tell_units(name):
+    """Whoever takes or returns numbers says what they count."""
+    thing = getattr(eagerbuf, name)
+    if not inspect.isfunction(thing):
+        return
+    signature = inspect.signature(thing)
+    kinds = [str(p.annotation) for p in signature.parameters.values()]
+    kinds.append(str(signature.return_annotation))
+    if any(re.search(r"\b(int|float|DataFrame|BufferSize)\b", kind) for kind in kinds):
+        assert re.search(UNITS, documented(thing)), name
+
+
+def test_every_field_of_a_configuration_has_its_unit():
+    from eagerbuf.config import FIELDS, FLAGS, UNITS
+
+    counts = set(FIELDS) - FLAGS - {"moe_a2a_backend"}
+    assert counts <= set(UNITS)
+    for name in counts:
+        assert f"`{name}`" in documented(EngineConfig), name
+
+
+# --- columns ---
+
+
+def tables():
+    """Each public table, and the docstring that describes it."""
+    near = autotune.misshape_table([12, 16], attn_tp_sizes=[8])
+    times = {"num_tokens": [16] * 3, "tactic": ["x"] * 3, "round": [0, 1, 2]}
+    named = deployments()[:1]
+    shapes = pd.DataFrame(
+        {"deployment": named[0].name, "kind": "decode", "num_tokens": [4], "bs": 4, "batches": 1}
+    )
+    sizes = pd.DataFrame({"chunked_prefill_size": [512], "max_running_requests": [8]})
+    report = check(CONFIG)
+    return {
+        "size_many": (eagerbuf.size_many(sizes, "tight"), eagerbuf.size_many),
+        "replay": (eagerbuf.replay(REQUESTS, CONFIG, progress=False), eagerbuf.simulate.scheduler),
+        "sample_requests": (
+            eagerbuf.sample_requests("azure-2023-code", 2),
+            eagerbuf.sample_requests,
+        ),
+        "price_rules": (eagerbuf.price_rules(named), eagerbuf.price_rules),
+        "read_log": (eagerbuf.read_log(LOG), eagerbuf.read_log),
+        "to_frame": (report.to_frame(), eagerbuf.Report.to_frame),
+        "ranks": (HANG.ranks, eagerbuf.HangReport),
+        "samples": (HANG.samples, eagerbuf.HangReport),
+        "model": (HANG.model, eagerbuf.HangReport),
+        "events": (HANG.events, eagerbuf.HangReport),
+        "probe_table": (explore.probe_table(CONFIG, 512), explore.probe_table),
+        "chunk_curve": (explore.chunk_curve(MODEL, CONFIG, [0.75]), explore.chunk_curve),
+        "latency_curve": (explore.latency_curve(MODEL, 640), explore.latency_curve),
+        "release_table": (explore.release_table(), explore.release_table),
+        "shape_table": (whatif.shape_table(report), whatif.shape_table),
+        "other_chunks": (whatif.other_chunks(CONFIG, [512]), whatif.other_chunks),
+        "ceilings": (actual.ceilings(named), actual.ceilings),
+        "fit_table": (actual.fit_table(shapes, actual.ceilings(named)), actual.fit_table),
+        "ablate": (ablations.ablate({"one": CONFIG}), ablations.ablate),
+        "misshape_table": (near, autotune.misshape_table),
+        "rarity": (autotune.rarity(near), autotune.rarity),
+        "load_decode": (
+            autotune.load_decode(CONFIG, [4], rules=("tight",)),
+            autotune.load_decode,
+        ),
+        "regrets": (
+            autotune.regrets(near, pd.DataFrame({**times, "ms": [1.0, 2.0, 3.0]})),
+            autotune.regrets,
+        ),
+    }
+
+
+def test_every_column_is_named_in_the_docstring():
+    for name, (frame, owner) in tables().items():
+        words = set(re.findall(r"\w+", documented(owner)))
+        assert len(frame.columns) >= 2, name
+        assert set(map(str, frame.columns)) <= words, (name, set(frame.columns) - words)
+        assert all(re.fullmatch(r"[a-z]\w*", str(column)) for column in frame.columns), name
+
+
+def test_a_request_file_has_the_documented_columns(tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text("prompt_tokens,output_tokens,arrival_s\n10,2,0.5\n")
+    frame = eagerbuf.load_requests(path)
+    words = set(re.findall(r"\w+", documented(eagerbuf.load_requests)))
+    assert set(frame.columns) <= words
+
+
+# --- faces ---
+
+
+def test_a_configuration_shows_what_was_set_and_can_be_typed_again():
+    config = EngineConfig(-1, 7, tp_size=4, moe_a2a_backend="deepep")
+    assert repr(config) == (
+        "EngineConfig(chunked_prefill_size=-1, max_running_requests=7, tp_size=4, "
+        "moe_a2a_backend='deepep')"
+    )
+    assert eval(repr(config)) == config
+
+
+def test_faces_show_units():
+    for cell in ("512", "tokens", "requests", "ranks"):
+        assert f">{cell}<" in CONFIG._repr_html_()
+    size = eagerbuf.buffer_size(CONFIG, "tight")
+    for cell in ("tokens", "requests", "bytes on the device"):
+        assert f">{cell}<" in size._repr_html_()
+
+
+def test_a_report_is_text_in_a_terminal_and_a_table_in_a_notebook():
+    report = check(EngineConfig(12288, 128, pp_size=4, enable_dynamic_chunking=True), "0.5.19")
+    text, html = repr(report), report._repr_html_()
+    assert text == str(report)
+    assert text.startswith("FITS: SGLang 0.5.19, sizing rule pr28894\n")
+    assert max(map(len, text.splitlines())) <= 125
+    assert "profile-hang" in text
+    assert "profile-hang" in html
+    assert "None" not in html
+    assert "at least 16,384" in html  # the pool, which is not known, may make it more
+
+
+def test_a_hang_report_is_text_in_a_terminal_and_a_table_in_a_notebook():
+    assert repr(HANG).startswith("hang after 1.0 s, watching included: no rank")
+    assert "rank 1: broadcast of the samples" in repr(HANG)
+    assert "<th style='text-align:left'>blocked in</th>" in HANG._repr_html_()
+
+
+def test_a_reading_names_what_is_unknown():
+    assert ">unknown<" in read_config("sglang serve --tp 8")._repr_html_()
+
+
+def test_the_readmes_command_runs_as_it_stands(capsys):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    command = re.search(r"^\.venv/bin/(eagerbuf check --release .+\n.+)$", readme, re.M)[1]
+    status = main(shlex.split(command.replace("\\\n", ""))[1:])
+    assert status == 1
+    assert capsys.readouterr().out.startswith("HANGS: SGLang 0.5.19")
+    fits = command.replace("\\\n", "").replace(
+        "--chunked-prefill-size -1", "--chunked-prefill-size 12288"
+    )
+    assert main(shlex.split(fits)[1:]) == 0

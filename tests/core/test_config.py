@@ -161,7 +161,7 @@ def test_public_names_are_all_there():
 
     for name in eagerbuf.__all__:
         assert getattr(eagerbuf, name) is not None
-    assert callable(eagerbuf.diagnose.verdict)
-    assert callable(eagerbuf.simulate.scheduler)
+    assert callable(eagerbuf.check)
+    assert callable(eagerbuf.replay)
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = eagerbuf.no_such_name

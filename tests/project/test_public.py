@@ -137,7 +137,7 @@ def tables():
     report = check(CONFIG)
     return {
         "size_many": (eagerbuf.size_many(sizes, "tight"), eagerbuf.size_many),
-        "replay": (eagerbuf.replay(REQUESTS, CONFIG, progress=False), eagerbuf.simulate.scheduler),
+        "replay": (eagerbuf.replay(REQUESTS, CONFIG, progress=False), eagerbuf.replay),
         "sample_requests": (
             eagerbuf.sample_requests("azure-2023-code", 2),
             eagerbuf.sample_requests,

@@ -60,7 +60,7 @@ class Executed:
 
 def notebook_paths(folder: Path) -> list[Path]:
     """The notebooks of a folder in reading order; NotebookFailed if there is none."""
-    paths = sorted(folder.glob("[0-9]*.ipynb"))
+    paths = sorted(folder.glob("*.ipynb"))
     if not paths:
         raise NotebookFailed(f"no notebook in {folder.name}/")
     return paths

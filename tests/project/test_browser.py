@@ -135,7 +135,7 @@ def test_buttons_and_sliders_change_their_figure_from_the_keyboard(page):
 def test_a_menu_that_changes_the_title_changes_caption_and_text_and_draws_none(pages, browser):
     opened = browser.new_context(offline=True).new_page()
     opened.set_default_timeout(PATIENCE_MS)
-    opened.goto((pages / "08_other_buffers.html").as_uri())
+    opened.goto((pages / "04_other_consumers.html").as_uri())
     look(opened, 1366, "light")
     figure = opened.query_selector(".figure:has(select)")
     given = json.loads(figure.query_selector("script").text_content())

@@ -22,8 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eagerbuf.repro.hang import launch, run_hang
-from eagerbuf.repro.hang.guard import die_with_parent
+from eagerbuf.repro.hang import run_hang
+from eagerbuf.repro.launch import worker_group as launch
+from eagerbuf.repro.launch.guard import die_with_parent
 from tests.faults.warm import Forked
 
 LONGEST = 65536
@@ -43,8 +44,6 @@ def main() -> None:
 
 def serve(jobs: socket.socket) -> None:
     """Fork a launcher for each job until the test closes its end."""
-    import eagerbuf.repro.hang.rank  # torch
-    import eagerbuf.repro.hang.report  # noqa: F401
 
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become children
     while (received := _next(jobs)) is not None:

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from eagerbuf.repro.hang.__main__ import main
-from eagerbuf.repro.hang.journal import Journal
+from eagerbuf.repro.launch.event_log import Journal
 
 
 class Injected(RuntimeError):

@@ -16,7 +16,7 @@ from eagerbuf import EngineConfig, check, read_config
 from eagerbuf.cli import main
 from eagerbuf.repro import autotune
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.hang.watch import Sighting
+from eagerbuf.repro.launch.status import Sighting
 from eagerbuf.studies import ablations, actual, explore, whatif
 from eagerbuf.studies.deployments import deployments
 

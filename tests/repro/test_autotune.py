@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from eagerbuf import EngineConfig
 from eagerbuf.plots import autotune as plots
 from eagerbuf.repro import autotune as room
-from eagerbuf.repro.autotune import cpu_tactics, rank, ranks, regret, tactics
+from eagerbuf.repro.autotune import collective_rank as rank
+from eagerbuf.repro.autotune import cpu_tactics, ranks, regret, tactics
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FINE = (512, 768, 1024, 1280, 1536, 1792, 2048)

@@ -24,15 +24,16 @@ import torch
 
 from eagerbuf.buffers import StaticBuffers
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
-from eagerbuf.repro.hang import HangReport, launch, run_hang
-from eagerbuf.repro.hang.blame import Culprit, culprits
+from eagerbuf.repro.hang import HangReport, run_hang
 from eagerbuf.repro.hang.groups import Groups
-from eagerbuf.repro.hang.journal import Journal
-from eagerbuf.repro.hang.rank import Rank, init_chunked_prefill
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.hang.stacks import blocked_in, relative
 from eagerbuf.repro.hang.stage import Stage, milliseconds, profile
-from eagerbuf.repro.hang.watch import Sighting, StallClock, culprit, judge
+from eagerbuf.repro.hang.start_up import Rank, init_chunked_prefill
+from eagerbuf.repro.launch import worker_group as launch
+from eagerbuf.repro.launch.event_log import Journal
+from eagerbuf.repro.launch.root_cause import Culprit, culprits
+from eagerbuf.repro.launch.stacks import blocked_in, relative
+from eagerbuf.repro.launch.status import Sighting, StallClock, culprit, judge
 
 MARK = f"eagerbuf-test-{os.getpid()}"
 BROADCAST = "broadcast < broadcast_object_list < profile_and_init_predictor < init_chunked_prefill"
@@ -122,7 +123,7 @@ def test_a_chunk_sized_buffer_and_a_swallowed_failure_hang_two_ranks():
     assert rank1["last_step"] == "broadcast of the samples"
     assert rank1["blocked_in"] == BROADCAST
     assert (report.ranks["seconds_since"] >= 1.0).all()
-    assert 'File "eagerbuf/repro/hang/rank.py"' in report.stacks[1]
+    assert 'File "eagerbuf/repro/hang/start_up.py"' in report.stacks[1]
     assert 'File "torch/distributed/distributed_c10d.py"' in report.stacks[1]
     assert report.samples.empty
     assert report.model["enabled"].tolist()[0] is False
@@ -250,7 +251,7 @@ def test_a_fit_that_fails_turns_dynamic_chunking_off_on_any_rank(monkeypatch, on
     def broadcast(box: list, **_) -> None:
         box[:] = list(samples) if len(box) == 2 else [samples]
 
-    monkeypatch.setattr("eagerbuf.repro.hang.rank.profile_prefill_latency", lambda _: samples)
+    monkeypatch.setattr("eagerbuf.repro.hang.start_up.profile_prefill_latency", lambda _: samples)
     monkeypatch.setattr("torch.distributed.broadcast_object_list", broadcast)
     assert init_chunked_prefill(rank) is None
     assert lines[-1]["step"] == "dynamic chunking disabled"
@@ -572,8 +573,8 @@ def test_an_outcome_is_down_to_the_ranks_that_held_the_others_up():
 
 def test_a_folder_with_a_blank_in_its_name_is_taken_off(monkeypatch):
     monkeypatch.setattr(sys, "path", ["/a folder/of mine", *sys.path])
-    stack = '  File "/a folder/of mine/eagerbuf/repro/hang/rank.py", line 3 in wait'
-    assert relative(stack) == '  File "eagerbuf/repro/hang/rank.py", line 3 in wait'
+    stack = '  File "/a folder/of mine/eagerbuf/repro/hang/start_up.py", line 3 in wait'
+    assert relative(stack) == '  File "eagerbuf/repro/hang/start_up.py", line 3 in wait'
 
 
 def test_no_path_stays_absolute():

@@ -19,9 +19,11 @@ import psutil
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from eagerbuf.repro.hang import launch, member, run_hang
-from eagerbuf.repro.hang.pulse import Pulse
+from eagerbuf.repro.hang import run_hang
 from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.launch import worker as member
+from eagerbuf.repro.launch import worker_group as launch
+from eagerbuf.repro.launch.process_state import Pulse
 
 HOME = Path(__file__).parents[2]
 

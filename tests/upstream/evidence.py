@@ -18,8 +18,8 @@ from pandas import DataFrame
 
 from eagerbuf.repro.hang import HangReport
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.hang.stacks import relative
-from eagerbuf.repro.hang.watch import Sighting
+from eagerbuf.repro.launch.stacks import relative
+from eagerbuf.repro.launch.status import Sighting
 from notebooks.site.outputs import write_whole
 from tests.upstream import facts, wheels
 from tests.upstream.compare import run

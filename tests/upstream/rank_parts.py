@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from eagerbuf.repro.hang.groups import Groups
-from eagerbuf.repro.hang.journal import Journal
-from eagerbuf.repro.hang.rank import one_request
 from eagerbuf.repro.hang.stage import HIDDEN, VOCAB, Stage
+from eagerbuf.repro.hang.start_up import one_request
+from eagerbuf.repro.launch.event_log import Journal
 from tests.upstream.dynamic import MIXIN
 from tests.upstream.engine import SRT
 from tests.upstream.load import Room

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from eagerbuf.repro.hang.dist_env import Place
 from eagerbuf.repro.hang.groups import Groups, join
-from eagerbuf.repro.hang.journal import DONE, READY, Journal
-from eagerbuf.repro.hang.place import Place
 from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.launch.event_log import DONE, READY, Journal
 from eagerbuf.sizing import BufferSize
 from tests.upstream.engine import GETTERS
 from tests.upstream.load import Room

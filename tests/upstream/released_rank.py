@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from eagerbuf.repro.hang.journal import Journal
-from eagerbuf.repro.hang.launched import launched_rank
+from eagerbuf.repro.hang.dist_env import Place
 from eagerbuf.repro.hang.options import options_parser
-from eagerbuf.repro.hang.place import Place
 from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.launch.child import launched_rank
+from eagerbuf.repro.launch.event_log import Journal
 from eagerbuf.sizing import BufferSize
 from tests.upstream.wheels import Wheel, sglang
 

@@ -11,8 +11,8 @@ from pandas import DataFrame
 
 from eagerbuf.releases import find_release
 from eagerbuf.repro.hang import HangReport
-from eagerbuf.repro.hang.launch import run_ranks
 from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.launch.worker_group import run_ranks
 from eagerbuf.sizing import BufferSize
 from tests.upstream.engine import Engine
 from tests.upstream.wheels import Wheel, sglang

@@ -31,7 +31,7 @@ def run_collectives(
     counts = [_count("num_tokens", count, 2**20) for count in num_tokens]
     job = {"counts": counts, "backend": _backend(device, ranks), "limit_s": limit_s}
     found = run_ranks(
-        "eagerbuf.repro.autotune.rank", job, _count("ranks", ranks, MOST_RANKS), limit_s
+        "eagerbuf.repro.autotune.collective_rank", job, _count("ranks", ranks, MOST_RANKS), limit_s
     )
     table = pd.DataFrame([row for rows in found for row in rows])
     return table.sort_values(["num_tokens", "collective", "rank"], ignore_index=True)

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from traceback import print_exc
 from typing import Any, NoReturn
 
-_ROOT = Path(__file__).parents[2]  # what a rank needs on its path to import eagerbuf
+_ROOT = Path(__file__).parents[3]  # what a rank needs on its path to import eagerbuf
 _PARTING_S = 5.0  # how long a leader may take to end its ranks
 Job = dict[str, Any]
 
@@ -38,7 +38,7 @@ def fork_ranks(folder: str, work: Callable[[Job, int], Any]) -> None:
 
     If one fails, or on SIGTERM, all are ended and waited for.
     """
-    from eagerbuf.repro.hang.guard import die_with_parent
+    from eagerbuf.repro.launch.guard import die_with_parent
 
     job: Job = json.loads((Path(folder) / "job").read_text())
     die_with_parent(job["parent"])
@@ -63,7 +63,7 @@ def _work(
     folder: Path, job: Job, rank: int, leader: int, work: Callable[[Job, int], Any]
 ) -> NoReturn:
     """The whole life of a rank; it leaves through _exit, as torch's own teardown takes seconds."""
-    from eagerbuf.repro.hang.guard import die_with_parent
+    from eagerbuf.repro.launch.guard import die_with_parent
 
     status = 1
     try:

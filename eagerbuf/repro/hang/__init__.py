@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagerbuf.repro.hang.launch import run_hang
 from eagerbuf.repro.hang.report import HangReport
+from eagerbuf.repro.launch.worker_group import run_hang
 
 __all__ = ["HangReport", "run_hang"]

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
-from eagerbuf.repro.hang.guard import die_with_parent
-from eagerbuf.repro.hang.journal import START, Journal
-from eagerbuf.repro.hang.launched import launched_rank, live
+from eagerbuf.repro.hang.dist_env import Place
 from eagerbuf.repro.hang.options import options_parser
-from eagerbuf.repro.hang.place import Place
 from eagerbuf.repro.hang.settings import Settings
+from eagerbuf.repro.launch.child import launched_rank, live
+from eagerbuf.repro.launch.event_log import START, Journal
+from eagerbuf.repro.launch.guard import die_with_parent
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,8 +45,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _whole_run(settings: Settings, as_json: bool) -> int:
-    from eagerbuf.repro.hang.launch import run_hang
     from eagerbuf.repro.hang.peers import print_report
+    from eagerbuf.repro.launch.worker_group import run_hang
 
     try:
         report = run_hang(**asdict(settings))
@@ -70,7 +70,7 @@ def _torchrun_rank(settings: Settings, as_json: bool) -> None:
 
 
 def _run(settings: Settings, journal: Journal, listen: int | None) -> None:
-    from eagerbuf.repro.hang.rank import run_rank
+    from eagerbuf.repro.hang.start_up import run_rank
 
     run_rank(settings, Place.from_environment(), journal, listen)
 

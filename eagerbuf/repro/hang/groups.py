@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from eagerbuf.repro.hang.place import Place
+from eagerbuf.repro.hang.dist_env import Place
 
 TIMEOUT_MARGIN_S = 60.0  # the watcher decides, not torch's own time-out
 

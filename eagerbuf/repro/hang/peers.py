@@ -13,12 +13,12 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from eagerbuf.repro.hang.journal import Journal, Line
-from eagerbuf.repro.hang.place import Place
+from eagerbuf.repro.hang.dist_env import Place
 from eagerbuf.repro.hang.report import HangReport
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.hang.stacks import frame_stack
-from eagerbuf.repro.hang.watch import LOST_PEER, Sighting, StallClock, judge
+from eagerbuf.repro.launch.event_log import Journal, Line
+from eagerbuf.repro.launch.stacks import frame_stack
+from eagerbuf.repro.launch.status import LOST_PEER, Sighting, StallClock, judge
 
 BEAT_S = 0.25
 PARTING_S = 5.0  # how long the ranks wait for each other once there is a verdict

@@ -10,10 +10,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf._html import html_table
-from eagerbuf.repro.hang.blame import Culprit, culprits
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.hang.stacks import blocked_in, relative
-from eagerbuf.repro.hang.watch import Sighting, culprit
+from eagerbuf.repro.launch.root_cause import Culprit, culprits
+from eagerbuf.repro.launch.stacks import blocked_in, relative
+from eagerbuf.repro.launch.status import Sighting, culprit
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.nn.functional import linear, scaled_dot_product_attention
 
-from eagerbuf.repro.hang.journal import Journal
+from eagerbuf.repro.launch.event_log import Journal
 
 HIDDEN, HEADS, LAYERS, VOCAB = 64, 8, 2, 1024
 LEAST_SWEEPS, MOST_SWEEPS, ENOUGH_MS = 2, 12, 1000.0

@@ -10,12 +10,12 @@ import torch.distributed as dist
 
 from eagerbuf.buffers import StaticBuffers
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
+from eagerbuf.repro.hang.dist_env import Place
+from eagerbuf.repro.hang.event_loop import event_loop
 from eagerbuf.repro.hang.groups import Groups, join
-from eagerbuf.repro.hang.journal import DONE, READY, Journal
-from eagerbuf.repro.hang.loop import event_loop
-from eagerbuf.repro.hang.place import Place
 from eagerbuf.repro.hang.settings import Settings
 from eagerbuf.repro.hang.stage import VOCAB, Stage, milliseconds, profile
+from eagerbuf.repro.launch.event_log import DONE, READY, Journal
 
 Samples = tuple[list[int], list[float]]
 

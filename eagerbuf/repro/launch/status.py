@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from eagerbuf.repro.hang.journal import DONE, READY, Line
+from eagerbuf.repro.launch.event_log import DONE, READY, Line
 
 OUTCOMES = ("hang", "completed", "crashed", "overtime")
 BUSY_S = 0.05  # CPU time of the main thread above which a rank is not blocked; ticks are 0.01 s

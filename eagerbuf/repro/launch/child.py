@@ -12,9 +12,9 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-from eagerbuf.repro.hang.guard import die_with_parent, exit_with_stdin
-from eagerbuf.repro.hang.journal import START, Journal, to_descriptor
-from eagerbuf.repro.hang.watch import LOST_PEER
+from eagerbuf.repro.launch.event_log import START, Journal, to_descriptor
+from eagerbuf.repro.launch.guard import die_with_parent, exit_with_stdin
+from eagerbuf.repro.launch.status import LOST_PEER
 
 
 def launched_rank(run: Callable[[Journal, int | None], None]) -> None:

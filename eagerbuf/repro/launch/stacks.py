@@ -19,7 +19,7 @@ _OUTERMOST = ("run_rank",)
 def _roots() -> list[str]:
     """Folders that packages are imported from, the most specific one first."""
     named = [sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
-    package = str(Path(__file__).resolve().parent.parent.parent)
+    package = str(Path(__file__).resolve().parents[3])
     roots = {os.path.abspath(path) for path in [*named, *filter(None, sys.path), package]}
     return sorted(roots - {"/"}, key=len, reverse=True)
 

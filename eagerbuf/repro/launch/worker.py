@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
-from eagerbuf.repro.hang.journal import Reader
-from eagerbuf.repro.hang.pulse import Pulse
+from eagerbuf.repro.launch.event_log import Reader
+from eagerbuf.repro.launch.process_state import Pulse
 
 FILES = ("journal", "stack", "stderr")
 

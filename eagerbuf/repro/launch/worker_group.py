@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eagerbuf.repro.hang.interrupts import Interrupts
-from eagerbuf.repro.hang.journal import Reader
-from eagerbuf.repro.hang.member import Member, ask_for_stack, close, unnamed_files
-from eagerbuf.repro.hang.pulse import Pulse
 from eagerbuf.repro.hang.report import HangReport
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.hang.watch import LOST_PEER, Sighting, StallClock, culprit, judge
+from eagerbuf.repro.launch.event_log import Reader
+from eagerbuf.repro.launch.interrupts import Interrupts
+from eagerbuf.repro.launch.process_state import Pulse
+from eagerbuf.repro.launch.status import LOST_PEER, Sighting, StallClock, culprit, judge
+from eagerbuf.repro.launch.worker import Member, ask_for_stack, close, unnamed_files
 
 POLL_S = 0.1
 STACK_S = 2.5  # how long the ranks may take to write their stacks, all together
@@ -51,7 +51,7 @@ def run_hang(
 def run_ranks(settings: Settings, command: Sequence[str]) -> HangReport:
     """Start `command` once a rank, watch the ranks, end them all.
 
-    The command is a rank's whole life; `eagerbuf.repro.hang.launched` says what it owes this.
+    The command is a rank's whole life; `eagerbuf.repro.launch.child` says what it owes this.
     """
     company = Company(settings, command)
     with company.interrupts.noted():
@@ -223,7 +223,7 @@ def rank_command(settings: Settings) -> list[str]:
 
 def _python_path() -> dict[str, str]:
     """Where ranks find this package if it is not installed."""
-    home = Path(__file__).resolve().parent.parent.parent
+    home = Path(__file__).resolve().parents[3]
     if home.name in ("site-packages", "dist-packages"):
         return {}
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(home), os.environ.get("PYTHONPATH")]))}

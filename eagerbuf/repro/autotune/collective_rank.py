@@ -1,4 +1,4 @@
-"""What the ranks of `run_collectives` do: `python -m eagerbuf.repro.autotune.rank FOLDER`."""
+"""What the ranks of `run_collectives` do, as a program of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from eagerbuf.repro.autotune.collectives import COLLECTIVES
 from eagerbuf.repro.autotune.ranks import Job, fork_ranks
-from eagerbuf.repro.hang.guard import die_with_parent
+from eagerbuf.repro.launch.guard import die_with_parent
 
 WIDTH = 16  # numbers a token; what is refused or not depends on rows alone
 _LOG_PREFIX = re.compile(r"^(\[rank\d+\]:)?\[[A-Z]\d{4} [^\]]*\] ")  # rank, time, source line

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from eagerbuf.repro.hang.watch import Sighting, culprit
+from eagerbuf.repro.launch.status import Sighting, culprit
 
 
 @dataclass(frozen=True, order=True)

@@ -12,7 +12,7 @@ from eagerbuf.repro.hang.stage import HIDDEN
 
 if TYPE_CHECKING:
     from eagerbuf.predictor import ChunkSizePredictor
-    from eagerbuf.repro.hang.rank import Rank
+    from eagerbuf.repro.hang.start_up import Rank
 
 ROUNDS = 4  # the first one is idle: a server that has just started has no requests
 

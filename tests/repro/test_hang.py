@@ -586,7 +586,7 @@ def test_no_path_stays_absolute():
     )
     assert relative(text) == (
         '  File "threading.py", line 1 in wait\n'
-        '  File "eagerbuf/repro/hang/launch.py", line 2 in watch\n'
+        '  File "eagerbuf/repro/launch/worker_group.py", line 2 in watch\n'
         '  File "pytest/__init__.py", line 3 in x\n'
         "[tcp/pair.cc:547] closed [127.0.0.1]:4"
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time rooms load 
     from eagerbuf.admission import admit as admit
     from eagerbuf.buffers import StaticBuffers as StaticBuffers
     from eagerbuf.config import EngineConfig as EngineConfig
-    from eagerbuf.diagnose.verdict import Report as Report
+    from eagerbuf.diagnose.report import Report as Report
     from eagerbuf.diagnose.verdict import check as check
     from eagerbuf.models import Model as Model
     from eagerbuf.models import find_model as find_model
@@ -59,7 +59,8 @@ _ROOMS = {
     "releases": ("Release", "find_release"),
     "models": ("Model", "find_model", "models"),
     "studies.price": ("price_rules",),
-    "diagnose.verdict": ("Report", "check"),
+    "diagnose.report": ("Report",),
+    "diagnose.verdict": ("check",),
     "read": ("Reading", "read_config", "read_log"),
     "simulate.workloads": ("load_requests", "sample_requests"),
     "simulate.scheduler": ("replay",),

@@ -106,7 +106,7 @@ def _observed(text: str, report: Any) -> list[Any]:
     from eagerbuf.diagnose.observed import observed
     from eagerbuf.read import read_log
 
-    return observed(read_log(text, release=report.release), report)
+    return observed(read_log(text, release=report.release), report.config["num_tokens_per_bs"])
 
 
 def _text(options: argparse.Namespace) -> str:

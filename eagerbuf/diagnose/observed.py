@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from eagerbuf.diagnose.verdict import Report
 from eagerbuf.read.batches import LAST_START_UP
 
 if TYPE_CHECKING:
@@ -24,14 +23,14 @@ class Observed(NamedTuple):
     page_rounded: bool
 
 
-def observed(batches: DataFrame, report: Report) -> list[Observed]:
+def observed(batches: DataFrame, tokens_per_request: int | None) -> list[Observed]:
     """The largest prefill and decode batch of `read_log`'s rows, before the scheduler's padding.
 
-    Of several start-ups in the log only the last one's batches, which `report` is about.
+    `tokens_per_request`: of a decode batch (`num_tokens_per_bs`), None where not known. Of several
+    start-ups in the log only the last one's batches, which a report is about.
     """
     if first := batches.attrs.get(LAST_START_UP):
         batches = batches[batches.index >= first]
-    per_request = report.config["num_tokens_per_bs"]
     found = []
     for kind in ("prefill", "decode"):
         own = batches[batches.kind == kind]
@@ -41,7 +40,7 @@ def observed(batches: DataFrame, report: Report) -> list[Observed]:
         if kind == "prefill":
             tokens: int | None = int(own.new_tokens.max())
         else:
-            tokens = None if per_request is None else requests * per_request
+            tokens = None if tokens_per_request is None else requests * tokens_per_request
         rounded = kind == "prefill" and bool(own.page_rounded.fillna(False).any())
         found.append(Observed(kind, len(own), tokens, requests, rounded))
     return found

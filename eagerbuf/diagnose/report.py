@@ -1,17 +1,20 @@
-"""A Report as plain text: the verdict, producers against the buffer, findings, and what is open."""
+"""What `check` tells: a Report, and its faces as plain data, a table, text and HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eagerbuf.config import FIELDS
 from eagerbuf.diagnose.findings import Finding
 from eagerbuf.diagnose.unknowns import Bound
-from eagerbuf.diagnose.verdict import Report
+from eagerbuf.shapes import Shape
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from eagerbuf.diagnose.observed import Observed
 
 WIDTH = 96
@@ -22,6 +25,109 @@ GIVE = {
     "max_running_requests": "--max-running-requests N (per rank)",
     "context_len": "--context-len N",
 }
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """One rule against the release's shapes: capacity (requests, tokens), verdict, findings."""
+
+    rule: str
+    bound: Bound
+    verdict: str
+    findings: tuple[Finding, ...]
+
+    def cells(self) -> tuple[str, int | None, str]:
+        """Tokens ("at least" where something unknown could add to them), requests, verdict."""
+        least = "at least " if self.bound.at_least else ""
+        return f"{least}{self.bound.max_num_tokens:,}", self.bound.max_bs, self.verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in `eagerbuf check --json`."""
+        return {
+            "max_bs": self.bound.max_bs,
+            "max_num_tokens": self.bound.max_num_tokens,
+            "nbytes": self.bound.nbytes,
+            "at_least": self.bound.at_least,
+            "verdict": self.verdict,
+            "findings": [{"code": finding.code} for finding in self.findings],
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """The verdict on one deployment: for the release asked, and for every rule.
+
+    `config`: effective values by field (None: not known or not set); `unknown`: fields that were
+    needed and not given; `sources`: field -> flag, log, default or option; `shapes`: the largest
+    batch of every producer, in tokens and requests; `affected`: the verdict of every release with
+    an eager runner; `notes`: remarks on what was read, those in `unread` on words of a command that
+    were not; `assumed`: nobody named the release. A table in a notebook, elsewhere a text.
+    """
+
+    config: dict[str, Any]
+    unknown: tuple[str, ...]
+    sources: dict[str, str]
+    release: str
+    rule: str | None
+    verdict: str
+    findings: tuple[Finding, ...]
+    shapes: tuple[Shape, ...]
+    rules: dict[str, RuleReport]
+    affected: str
+    notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    assumed: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        shapes = ("producer", "num_tokens", "bs", "copied")
+        return {
+            "config": self.config,
+            "unknown": list(self.unknown),
+            "sources": self.sources,
+            "release": self.release,
+            "rule": self.rule,
+            "verdict": self.verdict,
+            "affected": self.affected,
+            "findings": [asdict(finding) for finding in self.findings],
+            "shapes": [{name: getattr(s, name) for name in shapes} for s in self.shapes],
+            "rules": {name: rule.to_dict() for name, rule in self.rules.items()},
+            "notes": list(self.notes),
+        }
+
+    def to_frame(self) -> DataFrame:
+        """One row a rule.
+
+        Columns: rule, max_bs (requests), max_num_tokens (tokens), nbytes (bytes on the device),
+        at_least (something unknown could make it more), verdict, findings (their codes).
+        """
+        import pandas as pd
+
+        rows = [
+            {"rule": name, **r.to_dict(), "findings": ", ".join(f.code for f in r.findings)}
+            for name, r in self.rules.items()
+        ]
+        frame = pd.DataFrame(rows)
+        return frame.astype({"max_bs": "Int64", "max_num_tokens": "Int64"})
+
+    def __str__(self) -> str:
+        return render(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from eagerbuf._html import html_table
+
+        rule = f", sizing rule {self.rule}" if self.rule else ""
+        title = f"{self.verdict}: SGLang {self.release}{rule}; {self.affected}"
+        rows = [(f.code, f.severity, f.message, f.remedy) for f in self.findings]
+        shown = [(s.producer, s.num_tokens, s.bs, s.formula) for s in self.shapes]
+        held = [(name, *rule.cells()) for name, rule in self.rules.items()]
+        return (
+            html_table(title, rows, ("finding", "severity", "what", "remedy"))
+            + html_table("largest shapes", shown, ("producer", "tokens", "requests", "formula"))
+            + html_table("capacity", held, ("rule", "tokens", "requests", "verdict"))
+        )
 
 
 def render(

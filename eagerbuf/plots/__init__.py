@@ -6,7 +6,6 @@ from eagerbuf.plots.hang import hang_timeline, latency_fit, predicted_chunk, pro
 from eagerbuf.plots.price import ceiling_against_pool, overhead_by_model
 from eagerbuf.plots.reached import reached_ceilings
 from eagerbuf.plots.sizing import bytes_per_rule, shapes_and_ceilings
-from eagerbuf.plots.speed import cost_of_work
 from eagerbuf.plots.template import AXIS, COLORS, RULE_COLORS, ceiling, figure
 
 __all__ = [
@@ -16,7 +15,6 @@ __all__ = [
     "bytes_per_rule",
     "ceiling",
     "ceiling_against_pool",
-    "cost_of_work",
     "figure",
     "hang_timeline",
     "latency_fit",

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf.config import EngineConfig
-from eagerbuf.diagnose.verdict import Report, check
+from eagerbuf.diagnose.report import Report
+from eagerbuf.diagnose.verdict import check
 from eagerbuf.releases import releases
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from eagerbuf.plots import cost_of_work
 from notebooks.site.outputs import write_whole
+from tests.bench.figure import cost_of_work
 from tests.bench.table import measured, report
 
 

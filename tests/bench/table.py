@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from eagerbuf.studies.speed import COLUMNS, goals, readable
+from tests.bench.goals import COLUMNS, goals, readable
 
 
 def measured(record: dict[str, Any]) -> pd.DataFrame:

@@ -10,20 +10,16 @@ from hypothesis import strategies as st
 
 from eagerbuf import EngineConfig, check, read_config
 from eagerbuf._frames import config_columns
-from eagerbuf.consumers import (
-    CONSUMERS,
-    consumer_table,
-    needed_tokens,
-    others,
+from eagerbuf.consumers import others
+from eagerbuf.consumers.known import CONSUMERS
+from eagerbuf.consumers.tables import consumer_table, price, workspace_table
+from eagerbuf.consumers.tokens import needed_tokens, reserved_tokens, wasted_tokens
+from eagerbuf.consumers.workspace import (
     payload_bytes,
-    price,
-    reserved_tokens,
-    wasted_tokens,
+    table_bytes,
     workspace_bytes,
-    workspace_table,
     workspace_tokens,
 )
-from eagerbuf.consumers.workspace import table_bytes
 from eagerbuf.diagnose.findings.workspace import known_model
 from eagerbuf.models import find_model
 from eagerbuf.releases import releases

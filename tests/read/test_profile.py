@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eagerbuf import check, read_config
-from eagerbuf.diagnose.verdict import Report
+from eagerbuf.diagnose.report import Report
 from eagerbuf.read.profile import Profile, profile_in
 
 DUMP = (

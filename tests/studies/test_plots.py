@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from eagerbuf import BufferSize, EngineConfig, check, plots, read_config
-from eagerbuf.consumers import workspace_table
+from eagerbuf.consumers.tables import workspace_table
 from eagerbuf.models import find_model
 from eagerbuf.plots.template import COLORS, INK
 from eagerbuf.studies import explore, whatif

@@ -15,7 +15,7 @@ from pandas import DataFrame
 
 from eagerbuf import EngineConfig
 from eagerbuf.config import FIELDS
-from eagerbuf.consumers import needed_tokens
+from eagerbuf.consumers.tokens import needed_tokens
 from notebooks.site.outputs import write_whole
 from tests.upstream import consumers, wheels
 from tests.upstream.consumer_formulas import LONGEST, compared

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from eagerbuf import EngineConfig
-from eagerbuf.consumers import others, reserved_tokens, workspace_bytes, workspace_tokens
+from eagerbuf.consumers import others
+from eagerbuf.consumers.tokens import reserved_tokens
+from eagerbuf.consumers.workspace import workspace_bytes, workspace_tokens
 from tests.upstream import draw
 from tests.upstream.consumers import Consumers
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from eagerbuf.consumers import CONSUMERS, workspace_bytes
-from eagerbuf.consumers.workspace import table_bytes
+from eagerbuf.consumers.known import CONSUMERS
+from eagerbuf.consumers.workspace import table_bytes, workspace_bytes
 from tests.upstream import admission, draw, wheels
 from tests.upstream import consumer_evidence as evidence
 from tests.upstream.admission import PLENTY, Admission, Queue

@@ -76,7 +76,7 @@ class Workspace:
 
     def _tokens(self) -> tuple[int, int]:
         """Tokens it holds, and those it holds with the remedy."""
-        from eagerbuf.consumers import workspace_tokens
+        from eagerbuf.consumers.workspace import workspace_tokens
 
         now = workspace_tokens(self.reserved, self.case.dispatch_tokens)
         return int(now), int(workspace_tokens(self.enough))
@@ -101,7 +101,7 @@ def deepep_wasted(case: Case, enough: int) -> str:
 
 def _bytes(model: Model, ranks: int, tokens: tuple[int, int]) -> int:
     """Bytes between the workspaces for the one and for the other number of tokens."""
-    from eagerbuf.consumers import workspace_bytes
+    from eagerbuf.consumers.workspace import workspace_bytes
 
     shape = (model.hidden_size, model.num_experts_per_tok)
     now, then = (workspace_bytes(ranks, each, *shape) for each in tokens)

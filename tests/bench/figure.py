@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from eagerbuf.plots.template import COLORS, figure
-from eagerbuf.studies.speed import growth
+from tests.bench.goals import growth
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

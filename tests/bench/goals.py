@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from eagerbuf._csv import day, decimal, matching, one_of, rows, text, whole
-from eagerbuf._data import read_data
+import pandas as pd
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-VERSION = matching(r"\d+(\.\d+)+\w*", "a version")
-SCHEMA = {
-    "of": one_of("admit", "size_many", "replay", "load", "start"),
-    "case": text,
-    "side": one_of("ours", "released", "plain copy", "python"),
-    "work": whole(1),
-    "seconds": decimal(1e-9),
-    "processor": text,
-    "python": VERSION,
-    "torch": VERSION,
-    "date": day,
-}
-COLUMNS = tuple(SCHEMA)
+RECORD = Path(__file__).with_name("recorded.csv")
+COLUMNS = ("of", "case", "side", "work", "seconds", "processor", "python", "torch", "date")
 
 
 class Goal(NamedTuple):
@@ -55,28 +41,17 @@ _SAYS = {
 }
 
 
-def recorded() -> DataFrame:
-    """The record that ships with the package (data/bench.csv), as `load_record` gives it."""
-    return load_record(read_data("bench.csv"), "bench.csv")
-
-
-def load_record(data: bytes, name: str) -> DataFrame:
-    """What `make bench` wrote to the CSV file `name`, one row a case and side.
+def recorded() -> pd.DataFrame:
+    """A run of `make bench`, one row a case and side.
 
     Columns: of, case, side ("ours", "released", …), work (requests, configurations or tokens),
-    seconds (of the processor, for all of that work), processor, python, torch, date. ValueError
-    with file, line and reason for a malformed row.
+    seconds (of the processor, for all of that work), processor, python, torch, date.
     """
-    import pandas as pd
-
-    found = rows(data, name, SCHEMA, unique=("of", "case", "side", "work"))
-    return pd.DataFrame([row.values for row in found])
+    return pd.read_csv(RECORD)
 
 
-def goals(measured: DataFrame) -> DataFrame:
+def goals(measured: pd.DataFrame) -> pd.DataFrame:
     """Each goal against the rows: what, goal, ours_s, other_s, ratio (other / ours), met (bool)."""
-    import pandas as pd
-
     sides = measured.pivot_table(index=["of", "case"], columns="side", values="seconds", sort=False)
     found = [
         _held(goal, f"{goal.of}, {case}", dict(row))
@@ -114,7 +89,7 @@ def _held(goal: Goal, what: str, seconds: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def readable(held: DataFrame) -> DataFrame:
+def readable(held: pd.DataFrame) -> pd.DataFrame:
     """`goals` as text: seconds with a unit, the ratio with one digit, met as yes or NO."""
     shown = held.assign(met=held.met.map({True: "yes", False: "NO"}))
     shown["ratio"] = ["" if ratio != ratio else f"{ratio:.1f}" for ratio in held.ratio]
@@ -131,7 +106,7 @@ def _with_unit(seconds: float) -> str:
     return f"{seconds / size:.3g} {unit}"
 
 
-def growth(measured: DataFrame, of: str, side: str) -> DataFrame:
+def growth(measured: pd.DataFrame, of: str, side: str) -> pd.DataFrame:
     """How the cost of `of` grows: work and seconds of a side, by work.
 
     `admit` by the requests it admits, where all that wait are admitted.

@@ -1,11 +1,13 @@
 """The record of `make bench`: how it is read, how goals are held against it, and its figure."""
 
+from io import StringIO
+
 import pandas as pd
 import pytest
 
-from eagerbuf import plots
-from eagerbuf._data import read_data
-from eagerbuf.studies import speed
+from tests.bench import goals as speed
+from tests.bench.figure import cost_of_work
+from tests.bench.table import report
 
 HEADER = ",".join(speed.COLUMNS)
 WHERE = "CPU,3.11.7,2.13.0,2026-11-30"
@@ -13,7 +15,7 @@ WHERE = "CPU,3.11.7,2.13.0,2026-11-30"
 
 def record(*lines):
     text = "\n".join([HEADER, *(f"{line},{WHERE}" for line in lines)]) + "\n"
-    return speed.load_record(text.encode(), "t.csv")
+    return pd.read_csv(StringIO(text))
 
 
 def test_goals_by_hand():
@@ -78,27 +80,9 @@ def test_growth_is_by_work():
     sizes = speed.growth(speed.recorded(), "size_many", "ours")
     assert sizes.work.is_monotonic_increasing
     assert sizes.work.iloc[-1] == 1_000_000
-    assert len(plots.cost_of_work(speed.recorded()).data) == 6
+    assert len(cost_of_work(speed.recorded()).data) == 6
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("sort,a,ours,8,1.0", "line 2: of='sort'"),
-        ("admit,a,theirs,8,1.0", "line 2: side='theirs'"),
-        ("admit,a,ours,0,1.0", "line 2: work='0'"),
-        ("admit,a,ours,8,nan", "line 2: seconds='nan'"),
-        ("admit,a,ours,8,0", "line 2: seconds='0'"),
-        ("admit,a,ours,8", "line 2: must have 9 fields"),
-    ],
-)
-def test_a_bad_record_names_file_line_and_reason(line, words):
-    with pytest.raises(ValueError, match=f"^t.csv, {words}"):
-        record(line)
-
-
-def test_bench_csv_is_as_it_was_written():
-    text = read_data("bench.csv").decode()
-    again = speed.recorded().to_csv(index=False, lineterminator="\n")
-    pd.testing.assert_frame_equal(speed.load_record(again.encode(), "t.csv"), speed.recorded())
-    assert text.startswith(HEADER)
+def test_the_page_holds_what_the_stored_record_says():
+    page = (speed.RECORD.parent / "README.md").read_text(encoding="utf-8")
+    assert report(speed.recorded()) in page

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.plots.regret import regret
 from eagerbuf.plots.template import COLORS, ceiling, figure, ink
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     from pandas import DataFrame
 
-__all__ = ["collectives", "misalignment", "peak_load", "rarity", "regret"]
+__all__ = ["collectives", "misalignment", "peak_load", "rarity"]
 
 # aligned is grey, one token short already a colour
 _SHORT = [[0, "#F2F2F2"], [0.001, "#FBD3B9"], [1, COLORS["overflow"]]]

@@ -58,7 +58,6 @@ _TERMS = {
     "producer": "a part of the engine that makes batches",
     "radix cache": "the KV of earlier prompts, kept for later ones that begin alike",
     "rank": "one process of a deployment, usually with one GPU",
-    "regret": "how much slower the kept tactic is than the best one, in percent",
     "retraction|retracted": "a running request is put back to wait when the KV pool is full",
     "rule": "one way to size the static buffers, named by the pull request that brought it",
     "smoothing": "how far the next chunk moves from the static one toward the predicted one: 0 "

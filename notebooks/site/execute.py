@@ -104,7 +104,8 @@ def save(run: Executed) -> None:
     notebook = run.notebook
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict({})
+        tags = cell.metadata.get("tags")  # papermill looks for the tag `parameters`
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         for output in cell.get("outputs", []):
             if PLOTLY in output.get("data", {}):
                 output["data"]["image/png"] = png(output["data"][PLOTLY])

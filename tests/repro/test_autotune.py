@@ -210,7 +210,7 @@ def test_real_ranks_refuse_the_unaligned_count_and_leave_nothing(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = {child.pid for child in psutil.Process().children(recursive=True)}
-    table = room.run_collectives([63, 64], 2, device="cpu")
+    table = room.run_collectives([63, 64, 63], 2, device="cpu")
     assert len(table) == 8
     assert table.groupby("num_tokens").done.agg(list).to_dict() == {63: [False] * 4, 64: [True] * 4}
     refused = table[~table.done]
@@ -450,8 +450,6 @@ def test_a_load_is_drawn_for_any_number_of_rules(rules: tuple[str, ...], title: 
 def test_figures_hold_plain_numbers() -> None:
     near = room.misshape_table(range(2041, 2050), (8, 12))
     loads = room.load_decode(config(2047), range(2040, 2048))
-    cases = room.misshape_table([4], [8])
-    times = {4: {"a": [1.0] * 3, "b": [2.0] * 3}, 8: {"a": [3.0] * 3, "b": [2.0] * 3}}
     calls = pd.DataFrame(
         {
             "num_tokens": [3, 4],
@@ -466,7 +464,6 @@ def test_figures_hold_plain_numbers() -> None:
         plots.collectives(calls),
         plots.peak_load(loads),
         plots.rarity(room.rarity(near)),
-        plots.regret(room.regrets(cases, rounds(times)), regret.summarise(rounds(times))),
     ]
     for figure in figures:
         assert "bdata" not in figure.to_json()  # arrays would be base64 that nobody can review

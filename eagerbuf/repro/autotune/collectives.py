@@ -17,7 +17,7 @@ MOST_RANKS = 16
 def run_collectives(
     num_tokens: Iterable[int], ranks: int = 4, *, device: str = "auto", limit_s: float = 60.0
 ) -> DataFrame:
-    """Both collectives at each token count over `ranks` ranks of attention TP.
+    """Both collectives at each distinct token count over `ranks` ranks of attention TP.
 
     Each rank takes its part of the batch as SGLang 0.5.14 does (`tensor_split`), and a result is
     compared with the sum or the batch it must be. One row a count, collective and rank: columns
@@ -28,7 +28,7 @@ def run_collectives(
     """
     import pandas as pd
 
-    counts = [_count("num_tokens", count, 2**20) for count in num_tokens]
+    counts = list(dict.fromkeys(_count("num_tokens", count, 2**20) for count in num_tokens))
     job = {"counts": counts, "backend": _backend(device, ranks), "limit_s": limit_s}
     found = run_ranks(
         "eagerbuf.repro.autotune.collective_rank", job, _count("ranks", ranks, MOST_RANKS), limit_s

@@ -1,4 +1,4 @@
-"""The words of the notebooks, each explained once: a page shows those that it uses."""
+"""The terms of the notebooks, each explained once: a page shows those that it uses."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ _TERMS = {
     "attention TP": "the ranks that share the heads of one attention: tp_size over the DP "
     "attention ranks over the CP ranks",
     "autotune|autotuner": "FlashInfer times kernels at start-up and keeps the fastest",
-    "broadcast": "one rank sends, all others wait until they have it",
+    "batch source|batch sources": "a part of the engine that makes batches: prefill, decode, "
+    "the latency profiler",
+    "broadcast": "one rank sends, all others block until they have received",
     "bucket": "a token count that the autotune tunes for; a live count uses the next bucket up",
     "ceiling": "the most tokens or requests that a buffer holds",
     "chunk|chunks|chunking": "the piece of a long prompt that one prefill batch holds "
     "(`chunked_prefill_size`, tokens)",
-    "collective": "one call that all ranks of a group make together, such as all-gather",
+    "collective": "one operation that all ranks of a group must call together, such as all-gather",
     "consumer": "code that sizes something by `max_prefill_buffer_tokens`",
     "context parallelism|CP|context-parallel": "one prompt's tokens spread over ranks; zigzag "
     "gives each rank two pieces of them",
@@ -28,7 +30,7 @@ _TERMS = {
     "decode": "a step that adds to every running request its next token",
     "dispatcher": "the part of a MoE layer that sends tokens to their experts and back",
     "DP attention": "each group of ranks attends for its own requests, then all share the MLP",
-    "dummy": "the made-up decode batch that the autotune runs on",
+    "dummy": "the synthetic decode batch that the autotune runs on",
     "dynamic chunking|dynamic chunks": "chunk sizes picked so that each takes the same time, "
     "whatever came before it (`--enable-dynamic-chunking`)",
     "eager runner": "SGLang's path without CUDA graphs: it copies every batch into static buffers",
@@ -40,25 +42,24 @@ _TERMS = {
     "history": "the tokens of a request that were computed before its next chunk",
     "KV head": "one set of keys and values of a layer; attention TP splits them over ranks",
     "KV pool": "memory for the keys and values of cached tokens (`max_total_num_tokens`, tokens)",
-    "late look": "an admission path that adds a request first and looks at the budget afterwards",
-    "latency profile|latency profiler|profiler": "128 timed prefills at start-up that dynamic "
-    "chunking learns from",
-    "micro-batch": "one of the batches that are under way in a pipeline at once",
-    "mis-shape|mis-shaped|misshaped": "said of a dummy whose token count is not that of the batch "
-    "it stands for",
-    "MLA": "multi-head latent attention: one short vector a token and layer holds all heads' KV",
+    "latency profile|latency profiler|profiler": "128 timed prefills at start-up, from which "
+    "dynamic chunking fits its latency model",
+    "micro-batch": "one of the batches in flight in a pipeline at the same time",
+    "mis-shape|mis-shaped|misshaped": "a dummy whose token count differs from that of the batch it "
+    "stands for",
+    "MLA": "multi-head latent attention: one short vector per token and layer holds all heads' KV",
     "MLP sync": "padding that makes the ranks of a model agree on a batch's size; on with DP "
     "attention or a MoE all-to-all",
     "MoE all-to-all|all-to-all": "ranks exchange tokens so that each expert gets its own",
     "pipeline parallelism|PP|pipeline rank": "each rank holds some layers of the model, a stage, "
     "and passes its results on",
-    "pool-sized": "as large as the KV pool (rule `pr28894`)",
+    "pool-sized": "sized by the KV pool (rule `pr28894`)",
     "prefill|prefills": "a batch that computes prompts or pieces of them",
     "probe|probes": "one prefill of the latency profile; the longest has 1.25 times the chunk",
-    "producer": "a part of the engine that makes batches",
-    "radix cache": "the KV of earlier prompts, kept for later ones that begin alike",
+    "radix cache": "the KV of earlier prompts, kept for later prompts with the same prefix",
     "rank": "one process of a deployment, usually with one GPU",
-    "retraction|retracted": "a running request is put back to wait when the KV pool is full",
+    "retraction|retracted": "a running request goes back to the waiting queue because "
+    "the KV pool is full",
     "rule": "one way to size the static buffers, named by the pull request that brought it",
     "smoothing": "how far the next chunk moves from the static one toward the predicted one: 0 "
     "not at all, 1 all the way",
@@ -67,8 +68,9 @@ _TERMS = {
     "static buffer|static buffers": "input tensors allocated once at start-up; a batch is copied "
     "into their front",
     "tactic|tactics": "one of the kernels that can compute the same product",
-    "tight": "the least size that holds every batch the scheduler or its profiler copies",
-    "tokens a request": "1 in decode, more where speculation verifies (`num_tokens_per_bs`)",
+    "tight|minimum sufficient size": "the smallest size that holds every batch that the "
+    "scheduler or its profiler copies",
+    "tokens per request": "1 in decode, more where speculation verifies (`num_tokens_per_bs`)",
     "TP": "tensor parallelism: the ranks that split each layer (`tp_size`)",
     "verdict": "what `eagerbuf check` answers: fits, overflows, hangs, unknown or not applicable",
     "wheel|wheels": "the package file of a release",
@@ -114,7 +116,8 @@ class Words:
     def _repr_html_(self) -> str:
         from eagerbuf._html import html_table
 
-        return html_table("words used here", [(term.name, term.meaning) for term in self.terms])
+        table = html_table("words used here", [(term.name, term.meaning) for term in self.terms])
+        return re.sub(r"`([^`]+)`", r"<code>\1</code>", table)
 
 
 def words(names: str = "") -> Words:

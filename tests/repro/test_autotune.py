@@ -475,4 +475,3 @@ def test_figures_hold_plain_numbers() -> None:
         "3 of 8 loads raise under pr28386 (from 2,045 running requests on), none under pr28677"
     )
     assert titles[3] == "With power-of-two alignments 0 of 9 pairs tune another bucket set"
-    assert titles[4].startswith("The tactic kept for the dummy costs at most 50 %")

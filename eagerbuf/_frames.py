@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, LEAST, MOST, OPTIONAL, Columns, check_layout
+from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, LEAST, MOST, OPTIONAL, Unchecked, check_layout
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Index, Series
+
+    from eagerbuf.config import Columns
 
 
 def config_columns(frame: DataFrame) -> Columns:
@@ -18,7 +20,7 @@ def config_columns(frame: DataFrame) -> Columns:
     unknown = [name for name in frame.columns if name not in FIELDS]
     if unknown:
         raise ValueError(f"column {unknown[0]!r} is no field of EngineConfig: {', '.join(FIELDS)}")
-    columns = Columns(**{name: _column(frame, name) for name in FIELDS})
+    columns: Columns = Unchecked(**{name: _column(frame, name) for name in FIELDS})
     check_layout(columns)
     return columns
 

@@ -1,123 +1,152 @@
 """EngineConfig: the resolved engine settings that the sizing of the input buffers depends on."""
 
+# mypy: no-warn-return-any
+# numpy's operators tell Any of columns; Layout's parameters say what comes out
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from eagerbuf._arrays import where
+from eagerbuf._arrays import Int, where
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from eagerbuf._arrays import Column
 
 
-class Layout:
-    """What follows from the settings, for one configuration or for a column of each field.
+class Logical(Protocol):
+    """A bool, or a column of them: what `&` and `|` make of two is the one or the other."""
 
-    Source: SGLang 0.5.14, `require_mlp_sync` (srt/utils/common.py), `get_cp_padding_align_size`
+    def __and__(self, other: Any, /) -> Any: ...
+    def __or__(self, other: Any, /) -> Any: ...
+    def __xor__(self, other: Any, /) -> Any: ...
+
+
+Flag = TypeVar("Flag", bound=Logical)
+
+
+class Layout(Generic[Int, Flag]):
+    """The settings and what follows from them, for one configuration or for a column of each field.
+
+    `Layout[int, bool]` is one configuration, `Layout[Column, Column]` a table of them. What follows
+    is computed once, since one formula asks for it several times. Source: SGLang 0.5.14,
+    `require_mlp_sync` (srt/utils/common.py), `get_cp_padding_align_size`
     (srt/layers/utils/cp_utils.py) and the attention parallel sizes.
     """
 
-    chunked_prefill_size: Any
-    max_total_num_tokens: Any
-    context_len: Any
-    tp_size: Any
-    pp_size: Any
-    dp_size: Any
-    attn_cp_size: Any
-    cp_zigzag: Any
-    enable_dp_attention: Any
-    enable_dynamic_chunking: Any
-    admits_whole_prompts: Any
-    disable_attn_tp_gather: Any
-    moe_a2a_backend: Any
-    moe_dense_tp_size: Any
+    chunked_prefill_size: Int | None
+    max_running_requests: Int
+    max_prefill_tokens: Int
+    max_total_num_tokens: Int | None
+    context_len: Int | None
+    page_size: Int
+    tp_size: Int
+    pp_size: Int
+    dp_size: Int
+    attn_cp_size: Int
+    cp_zigzag: Flag
+    enable_dp_attention: Flag
+    enable_dynamic_chunking: Flag
+    disable_radix_cache: Flag
+    disable_attn_tp_gather: Flag
+    attn_tp_input_scattered: Flag
+    admits_whole_prompts: Flag
+    moe_a2a_backend: Any  # a str, or an array of them
+    moe_dense_tp_size: Int | None
+    num_tokens_per_bs: Int
 
-    @property
-    def attn_dp_size(self) -> Any:
+    @cached_property
+    def attn_dp_size(self) -> Int:
         """Attention DP ranks: `dp_size` under DP attention, else 1 (`--dp` makes replicas)."""
         return where(self.enable_dp_attention, self.dp_size, 1)
 
-    @property
-    def attn_tp_size(self) -> Any:
+    @cached_property
+    def attn_tp_size(self) -> Int:
         """Ranks that share one attention layer: tp_size // attention DP // attention CP."""
         return self.tp_size // self.attn_dp_size // self.attn_cp_size
 
-    @property
-    def cp_align_size(self) -> Any:
+    @cached_property
+    def cp_align_size(self) -> Int:
         """Token alignment of context parallelism: attn_cp_size, twice that for zigzag."""
         return where(self.cp_zigzag, 2 * self.attn_cp_size, self.attn_cp_size)
 
-    @property
-    def require_mlp_sync(self) -> Any:
+    @cached_property
+    def require_mlp_sync(self) -> Flag:
         """Whether the scheduler pads every batch so that all ranks of the MLP agree on its size."""
-        gathers = (self.moe_a2a_backend != "none") | (given(self.moe_dense_tp_size) > 0)
+        gathers = (self.moe_a2a_backend != "none") | over(given(self.moe_dense_tp_size), 0)
         return self.enable_dp_attention | (negate(self.disable_attn_tp_gather) & gathers)
 
-    @property
-    def chunk(self) -> Any:
+    @cached_property
+    def chunk(self) -> Int:
         """`chunked_prefill_size` in tokens, 0 where chunking is off (None or <= 0)."""
         size = given(self.chunked_prefill_size)
         return where(size > 0, size, 0)
 
-    @property
-    def scheduler_chunk(self) -> Any:
+    @cached_property
+    def scheduler_chunk(self) -> Int:
         """The chunk the scheduler works with: 0 too where it admits prompts whole."""
-        return where(self.admits_whole_prompts, 0, self.chunk)
+        return where(negate(self.admits_whole_prompts), self.chunk, 0)
 
-    @property
-    def chunking(self) -> Any:
+    @cached_property
+    def chunking(self) -> Flag:
         """Whether chunking is on."""
-        return self.chunk > 0
+        return over(self.chunk, 0)
 
-    @property
-    def scheduler_chunking(self) -> Any:
+    @cached_property
+    def scheduler_chunking(self) -> Flag:
         """Whether the scheduler cuts prompts into chunks."""
-        return self.scheduler_chunk > 0
+        return over(self.scheduler_chunk, 0)
 
-    @property
-    def pp_dynamic_chunking(self) -> Any:
+    @cached_property
+    def pp_dynamic_chunking(self) -> Flag:
         """Whether the latency profiler runs at start-up: dynamic chunking and several stages."""
-        return self.enable_dynamic_chunking & (self.pp_size > 1)
+        return self.enable_dynamic_chunking & over(self.pp_size, 1)
+
+    @cached_property
+    def profiles(self) -> Flag:
+        """Whether start-up sends probes: the profiler runs, and has a chunk to multiply."""
+        return self.pp_dynamic_chunking & self.scheduler_chunking
+
+    @cached_property
+    def profile_fails(self) -> Flag:
+        """Whether the profile is certain to fail: the profiler runs without a chunk."""
+        return self.pp_dynamic_chunking & negate(self.scheduler_chunking)
 
 
-def _once(name: str) -> Any:
-    """A property of Layout, computed when it is first asked for and then kept."""
-    return cached_property(vars(Layout)[name].fget)
+class Unchecked(Layout[Int, Flag]):
+    """EngineConfig's fields unchecked: arrays of a table, or numbers with 0 for unknown ones."""
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
 
 
-class Columns(Layout):
-    """EngineConfig's fields unchecked: arrays of a table, or numbers with 0 for unknown ones.
-
-    What follows from them is computed once, since one formula asks for it several times.
-    """
-
-    def __init__(self, **columns: Any) -> None:
-        self.__dict__.update(columns)
-
-    attn_dp_size = _once("attn_dp_size")
-    attn_tp_size = _once("attn_tp_size")
-    cp_align_size = _once("cp_align_size")
-    require_mlp_sync = _once("require_mlp_sync")
-    chunk = _once("chunk")
-    scheduler_chunk = _once("scheduler_chunk")
-    chunking = _once("chunking")
-    scheduler_chunking = _once("scheduler_chunking")
-    pp_dynamic_chunking = _once("pp_dynamic_chunking")
+if TYPE_CHECKING:
+    Config: TypeAlias = Layout[Int, Any]  # of a formula: its flags go with its numbers
+    Columns: TypeAlias = Unchecked[Column, Column]
 
 
-def given(value: Any) -> Any:
+def given(value: Int | None) -> Int:
     """An optional number, 0 where it is not given (columns hold 0 there already)."""
-    return 0 if value is None else value
+    return 0 if value is None else value  # type: ignore[return-value]
 
 
-def negate(flag: Any) -> Any:
+def over(value: Int, limit: int) -> Any:
+    """Whether a number is over `limit`: a bool, or a column of them, as `value` is."""
+    return value > limit
+
+
+def negate(flag: Flag) -> Flag:
     """`not`, for a bool and for a column of them."""
-    return where(flag, False, True)
+    return flag ^ True
 
 
 @dataclass(frozen=True, repr=False)
-class EngineConfig(Layout):
+class EngineConfig(Layout[int, bool]):
     """Effective settings of one rank, under SGLang's own names.
 
     In tokens: `chunked_prefill_size` (None or <= 0: chunking is off), `max_prefill_tokens`,
@@ -233,7 +262,7 @@ def _check_number(name: str, value: Any) -> int:
     return number
 
 
-def check_layout(config: Layout) -> None:
+def check_layout(config: Layout[Any, Any]) -> None:
     """ValueError unless the attention ranks divide tp_size (element by element for columns)."""
     ranks = config.attn_dp_size * config.attn_cp_size
     bad = config.tp_size % ranks != 0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eagerbuf.producers import alignment_unit, probe_tokens
+from eagerbuf.sizing import alignment_unit, probe_tokens
 
 PROBES = 128
 LEAST_SAMPLES = 8
@@ -110,7 +110,7 @@ class ChunkSizePredictor:
             return None
         smoothed = base_chunk_size + smooth_factor * (exact - base_chunk_size)
         wanted = max(int(smoothed), base_chunk_size // 4)
-        unit = alignment_unit(_Page(page_size))
+        unit = alignment_unit(page_size)
         room = context_len - history_len - CONTEXT_MARGIN
         if max_chunk_size is not None:
             room = min(room, max_chunk_size)
@@ -129,8 +129,3 @@ class ChunkSizePredictor:
         slope = 2 * self.a * history_len + self.b
         root = (-slope + math.sqrt(slope * slope + 4 * self.a * target)) / (2 * self.a)
         return root if root > 0 else None
-
-
-@dataclass(frozen=True)
-class _Page:
-    page_size: int

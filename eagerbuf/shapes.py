@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from eagerbuf import producers
+from eagerbuf import sizing
 from eagerbuf._arrays import ceil_align
 from eagerbuf.config import EngineConfig
 from eagerbuf.releases import Release, find_release
@@ -73,24 +73,24 @@ def _extend(config: EngineConfig, producer: str, tokens: Any, bs: int, formula: 
 def _prefill(config: EngineConfig) -> Shape:
     requests = config.max_running_requests
     if config.scheduler_chunking:
-        tokens = producers.prefill(config)
+        tokens = sizing.prefill(config)
         return _extend(config, "prefill", tokens, min(requests, tokens), "chunk")
     late = config.disable_radix_cache
     bound = "max_prefill_tokens - 1 + longest" if late else "max(max_prefill_tokens, longest)"
     formula = f"min({bound}, max_total_num_tokens)"
     if config.max_total_num_tokens is None:
         return Shape("prefill", None, requests, True, True, formula)
-    tokens = producers.prefill(config)
+    tokens = sizing.prefill(config)
     return _extend(config, "prefill", tokens, min(requests, tokens), formula)
 
 
 def _profiler(config: EngineConfig, known: Release) -> list[Shape]:
-    if not producers.profiles(config):
+    if not config.profiles:
         return []
-    probe, formula = producers.profiler_probe(config), "int(1.25 * chunk)"
+    probe, formula = sizing.profiler_probe(config), "int(1.25 * chunk)"
     if known.probe_clipped_to_context and config.context_len is not None:
         probe, formula = min(probe, config.context_len), "min(int(1.25 * chunk), context_len)"
-    chunk = producers.dynamic_chunk(config)
+    chunk = sizing.dynamic_chunk(config)
     unit = "max(chunk, max(page_size, 64) if max_prefill_tokens allows it)"
     return [
         _extend(config, "profiler_probe", probe, 1, formula),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerbuf import producers
+from eagerbuf import sizing
 from eagerbuf._arrays import where
 from eagerbuf.sizing import max_prefill_buffer_tokens
 
@@ -19,7 +19,7 @@ def needed_tokens(config: Any) -> Any:
     The chunk; ceil(1.25 * chunk) where PP dynamic chunking probes. 0 with chunking off.
     """
     probing = config.pp_dynamic_chunking & config.chunking
-    return where(probing, producers.probe_ceiling(config.chunk), config.chunk)
+    return where(probing, sizing.probe_ceiling(config.chunk), config.chunk)
 
 
 def wasted_tokens(config: Any) -> Any:

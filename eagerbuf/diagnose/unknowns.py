@@ -9,7 +9,7 @@ from itertools import product
 from math import isqrt, prod
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, Columns, EngineConfig, given
+from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, EngineConfig, Unchecked, given
 from eagerbuf.releases import Release
 from eagerbuf.shapes import Shape, worst_shapes
 from eagerbuf.sizing import BufferSize, Rule
@@ -57,9 +57,7 @@ class Bound:
 def capacity(config: EngineConfig, rule: Rule) -> Bound:
     """Capacity of a known configuration; the KV pool may be unknown and then counts as 0."""
     at_least = config.max_total_num_tokens is None and bool(rule.needs_pool(config))
-    values = Columns(**{name: given(getattr(config, name)) for name in FIELDS})
-    tokens = max(0, int(rule.max_num_tokens(values)))
-    return Bound(int(rule.max_bs(values)), tokens, at_least)
+    return Bound(rule.max_bs(config), max(0, rule.max_num_tokens(config)), at_least)
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,8 @@ class Deployment:
         values = {name: given(getattr(config, name)) for name in FIELDS} | dict.fromkeys(zero, 0)
         if not rule.needs_pool(config):
             values["max_total_num_tokens"] = 0  # keeps the pool out of an unknown chunk's place
-        return max(0, int(rule.max_num_tokens(Columns(**values))))
+        least: Unchecked[int, bool] = Unchecked(**values)
+        return max(0, rule.max_num_tokens(least))
 
     def shapes(self) -> list[Shape]:
         """`worst_shapes` of the release, None where what is unknown decides.

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from eagerbuf.predictor import SMOOTH_FACTOR, ChunkSizePredictor, probe_lengths
-from eagerbuf.producers import profiles
 from eagerbuf.sizing import RULES, buffer_size, padded_extend
 from eagerbuf.studies.deployments import NamedDeployment
 
@@ -114,6 +113,6 @@ def _probes(deployment: NamedDeployment) -> DataFrame:
     import pandas as pd
 
     config = deployment.config
-    lengths = probe_lengths(config.chunk) if profiles(config) else []
+    lengths = probe_lengths(config.chunk) if config.profiles else []
     frame = pd.DataFrame({"num_tokens": [padded_extend(config, n) for n in lengths]}, dtype="int64")
     return frame.assign(kind="probe", bs=1, deployment=deployment.name, workload="start-up")

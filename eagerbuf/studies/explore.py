@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
-from eagerbuf.producers import probe_ceiling
 from eagerbuf.releases import releases
+from eagerbuf.sizing import probe_ceiling
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ def ceilings_by_pool(config: EngineConfig, pools: Iterable[int]) -> DataFrame:
     import pandas as pd
 
     sizes = list(pools)
-    frame = pd.DataFrame([vars(config)] * len(sizes)).assign(max_total_num_tokens=sizes)
+    frame = pd.DataFrame([asdict(config)] * len(sizes)).assign(max_total_num_tokens=sizes)
     parts = [
         size_many(frame, rule)[["max_num_tokens"]].assign(rule=rule, max_total_num_tokens=sizes)
         for rule in RULES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eagerbuf import EngineConfig
-from eagerbuf.config import Columns, check_layout, given
+from eagerbuf.config import Unchecked, check_layout, given
 
 
 def config(**changes):
@@ -124,11 +124,11 @@ def test_a_column_that_does_not_divide_is_told_with_its_row():
     with pytest.raises(
         ValueError, match=r"tp_size=8: .* 6 = dp_size 3 .* attn_cp_size 2 \(row 1\)"
     ):
-        check_layout(Columns(tp_size=8, dp_size=np.array([2, 3, 5]), **known))
+        check_layout(Unchecked(tp_size=8, dp_size=np.array([2, 3, 5]), **known))
     with pytest.raises(
         ValueError, match=r"tp_size=6: .* 4 = dp_size 2 .* attn_cp_size 2 \(row 2\)"
     ):
-        check_layout(Columns(tp_size=np.array([4, 8, 6]), dp_size=2, **known))
+        check_layout(Unchecked(tp_size=np.array([4, 8, 6]), dp_size=2, **known))
 
 
 def test_replicas_are_fine_at_any_tp():

@@ -1,5 +1,7 @@
 """What must hold for every configuration, tried on random ones."""
 
+from dataclasses import asdict, replace
+
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -151,7 +153,7 @@ def test_no_admitted_batch_is_over_the_tight_ceiling(config, prompts, carried, d
 
 @given(st.lists(configs(), min_size=1, max_size=8), st.sampled_from(list(RULES)))
 def test_tables_equal_scalars(many, rule):
-    frame = pd.DataFrame([vars(config) for config in many])
+    frame = pd.DataFrame([asdict(config) for config in many])
     sized = size_many(frame, rule)
     for config, requests, tokens in zip(many, sized.max_bs, sized.max_num_tokens, strict=True):
         one = buffer_size(config, rule)
@@ -192,4 +194,4 @@ def test_an_empty_table_stays_empty(rule):
 
 
 def _with(config, **changes):
-    return EngineConfig(**{**vars(config), **changes})
+    return replace(config, **changes)

@@ -27,7 +27,7 @@ SIZES = tuple(
     f"tests/core/test_{name}.py"  # the quick ones first
     for name in (
         "arrays",
-        "producers",
+        "batch_sources",
         "edges",
         "sizing",
         "shapes",
@@ -43,7 +43,6 @@ TESTS: dict[str, Sequence[str]] = {
     "_arrays": SIZES,
     "config": SIZES,
     "_frames": SIZES,
-    "producers": SIZES,
     "sizing": SIZES,
     "shapes": SIZES,
     "predictor": ("tests/core/test_edges.py", "tests/core/test_predictor.py"),
@@ -57,7 +56,6 @@ RELEASED: dict[str, str] = {
     "admission": "0.5.14 and PrefillAdder",
     "_arrays": "0.5.14 and eager",
     "config": "0.5.14 and eager",
-    "producers": "0.5.14 and eager",
     "sizing": "0.5.14 and eager",
 }
 

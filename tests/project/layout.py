@@ -12,9 +12,9 @@ PACKAGE = Path(__file__).parents[2] / "eagerbuf"
 FLOORS = [
     ("_arrays", "_csv", "_data", "_html"),
     ("config",),
-    ("producers", "_frames"),
-    ("sizing", "predictor", "admission"),
-    ("releases", "buffers", "models"),
+    ("_frames",),
+    ("sizing", "admission"),
+    ("predictor", "releases", "buffers", "models"),
     ("shapes", "consumers"),
     ("read", "simulate"),
     ("engine",),

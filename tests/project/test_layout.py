@@ -30,7 +30,6 @@ LIGHT_ROOMS = {
     "diagnose",
     "models",
     "predictor",
-    "producers",
     "read",
     "releases",
     "shapes",

@@ -1,7 +1,7 @@
 """What people type and read: names, types, docstrings with units, documented columns, faces."""
 
-import ast
 import inspect
+import os
 import re
 import shlex
 import subprocess
@@ -47,37 +47,68 @@ def test_tab_completion_lists_every_public_name():
     assert all(getattr(eagerbuf, name) is not None for name in PUBLIC)
 
 
-def test_type_checkers_see_the_names_that_exist_at_run_time():
-    tree = ast.parse((ROOT / "eagerbuf" / "__init__.py").read_text(encoding="utf-8"))
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {(node.module, a.name, a.asname) for node in block.body for a in node.names}
-    homes = {(f"eagerbuf.{room}", n, n) for room, names in eagerbuf._ROOMS.items() for n in names}
-    assert seen == homes
+PANDAS = "class DataFrame: ...\n"  # as its types say it: not everybody has pandas-stubs
+SNIPPET = """\
+import eagerbuf
+from eagerbuf import EngineConfig, buffer_size, ceil_align, check, max_prefill_buffer_tokens
+from eagerbuf._frames import config_columns
+from pandas import DataFrame
+config, frame = EngineConfig(12288, 128), DataFrame()
+reveal_type(buffer_size(config, "tight"))  # eagerbuf.sizing.BufferSize
+reveal_type(max_prefill_buffer_tokens(config))  # int
+reveal_type(max_prefill_buffer_tokens(config_columns(frame)))  # ndarray
+reveal_type(config.attn_tp_size)  # int
+reveal_type(config.require_mlp_sync)  # bool
+reveal_type(config_columns(frame).attn_tp_size)  # ndarray
+reveal_type(ceil_align(7, 4))  # int
+reveal_type(check(config).verdict)  # str
+reveal_type(eagerbuf.run_hang())  # HangReport
+eagerbuf.bufer_size  # error
+EngineConfig("12288", 128)  # error
+EngineConfig(frame, 128)  # error
+max_prefill_buffer_tokens("nonsense")  # error
+max_prefill_buffer_tokens(frame)  # error
+buffer_size("nonsense", "tight")  # error
+buffer_size(config, 28677)  # error
+buffer_size(frame, "tight")  # error
+ceil_align(frame, 8)  # error
+ceil_align("7", 8)  # error
+eagerbuf.size_many(config, "tight")  # error
+"""
 
 
 def test_a_user_gets_types_from_mypy(tmp_path):
+    """Each line of the snippet is told as its comment says: a type, or an error; others nothing."""
+    (tmp_path / "pandas").mkdir()
+    (tmp_path / "pandas" / "__init__.pyi").write_text(PANDAS)
+    (tmp_path / "mypy.ini").write_text(
+        "[mypy]\nstrict = true\n[mypy-plotly.*,torch.*,yaml.*,psutil.*,tqdm.*]\n"
+        "ignore_missing_imports = true\nfollow_imports = skip\n"
+        "[mypy-eagerbuf.*]\nignore_errors = true\n"
+    )
     script = tmp_path / "user.py"
-    script.write_text(
-        "import eagerbuf\n"
-        "from eagerbuf import EngineConfig, buffer_size, check, run_hang\n"
-        "config = EngineConfig(12288, 128)\n"
-        'reveal_type(buffer_size(config, "tight"))\n'
-        "reveal_type(check(config).verdict)\n"
-        "reveal_type(run_hang())\n"
-        "eagerbuf.bufer_size\n"
-        'EngineConfig("12288", 128)\n'
-    )
+    script.write_text(SNIPPET)
     ran = subprocess.run(
-        [sys.executable, "-m", "mypy", str(script)], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "mypy", "--config-file", tmp_path / "mypy.ini", script],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
     )
-    told = re.findall(r":(\d+): (?:note: Revealed type is \"(.+)\"|error: (.+)  \[)", ran.stdout)
-    types = [(line, kind.removeprefix("builtins.")) for line, kind, _ in told if kind]
-    assert types == [  # older ones say builtins.str
-        ("4", "eagerbuf.sizing.BufferSize"),
-        ("5", "str"),
-        ("6", "eagerbuf.repro.hang.report.HangReport"),
-    ], ran.stdout
-    assert [line for line, _, error in told if error] == ["7", "8"], ran.stdout
+    told = {
+        int(line): kind.split("[")[0].removeprefix("builtins.") or "error"
+        for line, kind in re.findall(
+            r"user\.py:(\d+): (?:note: Revealed type is \"(.+)\"|error: )", ran.stdout
+        )
+    }
+    wanted = {
+        number: line.partition("  # ")[2]
+        for number, line in enumerate(SNIPPET.splitlines(), 1)
+        if "  # " in line
+    }
+    assert set(told) == set(wanted), ran.stdout
+    for line, kind in wanted.items():
+        assert told[line].endswith(kind), (SNIPPET.splitlines()[line - 1], told[line])
     assert (ROOT / "eagerbuf" / "py.typed").exists()
 
 

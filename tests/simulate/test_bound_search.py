@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from eagerbuf import ChunkSizePredictor, EngineConfig, buffer_size, producers
-from eagerbuf.producers import longest_prompt
+from eagerbuf import ChunkSizePredictor, EngineConfig, buffer_size, sizing
 from eagerbuf.simulate.bound_search import (
     PRODUCERS,
     Bounds,
@@ -23,6 +22,7 @@ from eagerbuf.simulate.bound_search import (
 )
 from eagerbuf.simulate.bound_search.draw import draw_states, longest
 from eagerbuf.simulate.bound_search.search import steps
+from eagerbuf.sizing import longest_prompt
 from eagerbuf.studies.deployments import deployments
 from tests.upstream.draw import batches
 
@@ -79,11 +79,11 @@ def test_the_later_released_rules_are_too_small_in_these_places_only(rule, forgo
 
 
 SMALLER = {
-    "prefill": lambda c: max(1, (c.chunk if c.scheduler_chunk else producers.whole_prefill(c)) - 1),
-    "whole_prefill": lambda c: max(c.max_prefill_tokens, producers.longest_prompt(c)),
+    "prefill": lambda c: max(1, (c.chunk if c.scheduler_chunk else sizing.whole_prefill(c)) - 1),
+    "whole_prefill": lambda c: max(c.max_prefill_tokens, sizing.longest_prompt(c)),
     "probe_tokens": lambda chunk: max(1, 5 * chunk // 4 - 1),
-    "profiler_probe": lambda c: c.chunk if producers.profiles(c) else 0,
-    "dynamic_chunk": lambda c: c.chunk if producers.profiles(c) else 0,
+    "profiler_probe": lambda c: c.chunk if c.profiles else 0,
+    "dynamic_chunk": lambda c: c.chunk if c.profiles else 0,
     "decode": lambda c: c.max_running_requests,
 }
 
@@ -91,7 +91,7 @@ SMALLER = {
 @pytest.mark.parametrize("name", SMALLER)
 def test_the_search_notices_a_formula_that_is_too_small(name, monkeypatch):
     """Each term of the ceiling is needed: with less of it one of the same batches is over."""
-    monkeypatch.setattr(producers, name, SMALLER[name])
+    monkeypatch.setattr(sizing, name, SMALLER[name])
     assert search(4_000).over > 0
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, buffer_size
-from eagerbuf.producers import longest_prompt
 from eagerbuf.simulate.bound_search import (
     PRODUCERS,
     State,
@@ -18,6 +17,7 @@ from eagerbuf.simulate.bound_search import (
     search,
 )
 from eagerbuf.simulate.bound_search.bound import Bounds
+from eagerbuf.sizing import longest_prompt
 from tests.upstream import ceiling, draw, wheels
 from tests.upstream.admission import Admission
 from tests.upstream.dynamic import Dynamic

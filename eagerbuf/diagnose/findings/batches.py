@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eagerbuf import producers
+from eagerbuf import sizing
 from eagerbuf.diagnose.findings.case import Case, Finding, first_release, newer_that_fits
 from eagerbuf.diagnose.unknowns import NO_COPY
 from eagerbuf.shapes import Shape
@@ -43,8 +43,8 @@ def token_remedies(case: Case) -> Iterator[str]:
 def _aligned_chunk(case: Case) -> int | None:
     """The next smaller chunk whose padded batches fit: a multiple of tp_size, of 4 for probes."""
     config = case.config
-    step = config.tp_size * (4 if producers.profiles(config) else 1)
-    chunk = int(config.scheduler_chunk) // step * step
+    step = config.tp_size * (4 if config.profiles else 1)
+    chunk = config.scheduler_chunk // step * step
     fits = chunk > 0 and not case.with_config(chunked_prefill_size=chunk).overflows()
     return chunk if fits else None
 
@@ -98,7 +98,7 @@ def bench_bypass(case: Case) -> Iterator[Finding]:
 def autotune_misshape(case: Case) -> Iterator[Finding]:
     """An autotune dummy of another shape than the padded batch."""
     config = case.config
-    tokens = producers.decode(config)
+    tokens = sizing.decode(config)
     padded = sync_align(config, tokens)
     if case.rule.pads or padded == tokens:
         return
@@ -127,4 +127,4 @@ def _alignment(case: Case) -> str:
 
 def _per_server(case: Case, per_rank: int) -> int:
     """A flag's value: it is given for all attention DP ranks together."""
-    return per_rank * int(case.config.attn_dp_size)
+    return per_rank * case.config.attn_dp_size

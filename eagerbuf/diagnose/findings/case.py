@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from eagerbuf import producers
 from eagerbuf.config import EngineConfig
 from eagerbuf.diagnose.unknowns import Bound, capacity
 from eagerbuf.releases import Release, releases
@@ -87,7 +86,7 @@ class Case:
     def profile_certain_to_fail(self) -> bool:
         """No chunk to multiply, or a probe that the buffer does not hold."""
         overflowing = {shape.producer for shape in self.too_many_tokens()}
-        no_chunk = bool(producers.profile_fails(self.config))
+        no_chunk = self.config.profile_fails
         return no_chunk or "profiler_probe" in overflowing
 
     @property
@@ -96,7 +95,7 @@ class Case:
         seen = self.profile
         if seen is None or seen.failure is None or seen.served or seen.in_fit:
             return False
-        return not self.broadcast and bool(self.config.pp_dynamic_chunking)
+        return not self.broadcast and self.config.pp_dynamic_chunking
 
     def overflows(self) -> bool:
         """Whether a reachable batch is larger than a buffer, for certain."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eagerbuf import producers
+from eagerbuf import sizing
 from eagerbuf.diagnose.findings.case import Case, Finding
 from eagerbuf.diagnose.findings.workspace import Workspace, deepep_wasted
 from eagerbuf.diagnose.unknowns import capacity
@@ -32,9 +32,9 @@ def over_allocated(case: Case) -> Iterator[Finding]:
 def wasted_term(case: Case) -> Iterator[Finding]:
     """`max_prefill_tokens` above what the probes need makes something larger for nothing."""
     config = case.config
-    if not producers.profiles(config):
+    if not config.profiles:
         return
-    enough = int(producers.probe_ceiling(config.chunk))
+    enough = sizing.probe_ceiling(config.chunk)
     saved = _saved_bytes(case, enough)
     workspace = Workspace(case, enough)
     wasted = [f"{saved:,} bytes of eager buffers"] if saved > 0 else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eagerbuf import producers
+from eagerbuf import sizing
 from eagerbuf.diagnose.findings.batches import token_remedies
 from eagerbuf.diagnose.findings.case import Case, Finding, first_broadcast
 from eagerbuf.diagnose.findings.logged import ends_in, failed_in_log
@@ -42,7 +42,7 @@ def hang(*, certain: bool) -> Finding:
 
 
 def _fails(case: Case) -> Finding:
-    if not producers.profile_fails(case.config):
+    if not case.config.profile_fails:
         reason, remedy = "a probe overflows its buffer", ", or ".join(token_remedies(case))
     elif case.config.admits_whole_prompts:
         reason = "the scheduler has switched chunking off, so no chunk to probe at"
@@ -62,11 +62,11 @@ def _fails(case: Case) -> Finding:
 def probe_past_context(case: Case) -> Iterator[Finding]:
     """Probes longer than the model's context."""
     config = case.config
-    context, probe = config.context_len, int(producers.profiler_probe(config))
+    context, probe = config.context_len, sizing.profiler_probe(config)
     if context is None or probe <= context or case.release.probe_clipped_to_context:
         return
     clipped = next(r.release for r in releases() if r.probe_clipped_to_context)
-    most = context * 4 // 5 * int(config.attn_dp_size)
+    most = context * 4 // 5 * config.attn_dp_size
     yield Finding(
         "probe-past-context",
         "warning",

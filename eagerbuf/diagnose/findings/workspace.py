@@ -40,7 +40,7 @@ class Workspace:
     @property
     def reserved(self) -> int:
         """Tokens that start-up asks it to hold."""
-        return int(max_prefill_buffer_tokens(self.case.config))
+        return max_prefill_buffer_tokens(self.case.config)
 
     @property
     def refused(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
-from eagerbuf import producers
+from eagerbuf import sizing
 from eagerbuf.config import EngineConfig
 from eagerbuf.shapes import worst_shapes
 from eagerbuf.simulate.bound_search.state import Step, padded
@@ -55,14 +55,14 @@ class Bounds:
             name = PRODUCERS[producer]
             padded = self._shapes[name]
             assert padded is not None  # only without a KV pool, where no buffer could be sized
-            raw = getattr(producers, name)(self.config)
+            raw = getattr(sizing, name)(self.config)
             self._limits[producer] = Limit(raw, padded, self._slack(producer))
         return self._limits[producer]
 
     def _slack(self, producer: str) -> int:
         page = self.config.page_size
         if producer == "dynamic_chunk":
-            unit: int = producers.alignment_unit(self.config)
+            unit: int = sizing.alignment_unit(self.config.page_size)
             return unit + page
         if producer in ("prefill", "mixed", "late_look"):
             return page - 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eagerbuf import producers
+from eagerbuf import sizing
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
 from eagerbuf.simulate.bound_search.state import State, Step
@@ -82,14 +82,14 @@ def longest(config: EngineConfig) -> int:
         return ENDLESS
     if config.max_total_num_tokens is None:
         return (config.context_len or 2) - 1
-    most: int = producers.longest_prompt(config)
+    most: int = sizing.longest_prompt(config)
     return most
 
 
 def fitted(rng: np.random.Generator, config: EngineConfig) -> ChunkSizePredictor | None:
     """A predictor fitted to noisy latencies of the profiler's own probes; None where the fit
     fails, as it then switches dynamic chunking off."""
-    if not producers.profiles(config):
+    if not config.profiles:
         return None
     lengths = probe_lengths(config.chunk, config.context_len if rng.random() < 0.5 else None)
     a, b, c = 10 ** rng.uniform((-9, -6, -2), (-4, 0, 2))
@@ -182,7 +182,7 @@ def draw_steps(rng: np.random.Generator, config: EngineConfig, count: int) -> It
         own = running if rng.random() < 0.3 else own
         batches = [Batch("decode", n * tokens, n) for n in (own, *others)]
         yield Step(name, batches[0], None, tuple(batches[1 : config.attn_dp_size]))
-    if producers.profiles(config):
+    if config.profiles:
         lengths = probe_lengths(config.chunk)
         for at in (0, *rng.integers(0, 128, count - 1).tolist()):
             if at < len(lengths):

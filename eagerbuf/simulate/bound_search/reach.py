@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eagerbuf import producers
+from eagerbuf import sizing
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import CONTEXT_MARGIN, ChunkSizePredictor
 from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
@@ -33,8 +33,8 @@ def exists(config: EngineConfig, producer: str, predictor: ChunkSizePredictor | 
         "mixed": mixes and config.max_running_requests > 1 and config.chunk > 1,
         "whole_prefill": not chunked and not config.disable_radix_cache,
         "late_look": not chunked and config.disable_radix_cache,
-        "dynamic_chunk": bool(producers.profiles(config)) and predictor is not None,
-        "profiler_probe": bool(producers.profiles(config)),
+        "dynamic_chunk": config.profiles and predictor is not None,
+        "profiler_probe": config.profiles,
         "decode": tokens == 1,
         "verify": tokens > 1,
     }
@@ -57,7 +57,7 @@ def reach(
         requests = config.max_running_requests
         return Step(producer, Batch("decode", requests * config.num_tokens_per_bs, requests))
     if producer == "profiler_probe":
-        return Step(producer, Batch("prefill", producers.probe_tokens(config.chunk), 1))
+        return Step(producer, Batch("prefill", sizing.probe_tokens(config.chunk), 1))
     if producer == "dynamic_chunk":
         states = [_dynamic(config, predictor)] if predictor else []
     else:
@@ -121,7 +121,7 @@ def _small_pool(config: EngineConfig, producer: str) -> str:
 
 
 def _dynamic_obstacle(config: EngineConfig) -> str:
-    wanted = max(config.chunk, producers.alignment_unit(config))
+    wanted = max(config.chunk, sizing.alignment_unit(config.page_size))
     if config.max_prefill_tokens < wanted:
         return "max_prefill_tokens"
     return "" if wanted + config.page_size + CONTEXT_MARGIN < longest(config) else "context"

@@ -10,7 +10,7 @@ from functools import cached_property
 from eagerbuf.admission import fill_batch
 from eagerbuf.config import MOST, EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor
-from eagerbuf.producers import longest_prompt
+from eagerbuf.sizing import longest_prompt
 
 Latency = Callable[[int], float]
 
@@ -56,7 +56,7 @@ class Policy:
     @cached_property
     def scheduler_chunk(self) -> int:
         """The static chunk in tokens, 0 with chunking off."""
-        return int(self.config.scheduler_chunk)
+        return self.config.scheduler_chunk
 
     @cached_property
     def mixes(self) -> bool:

@@ -50,8 +50,8 @@ def smallest(first: Int, *others: Int | int) -> Int:
 def ceil_align(x: Int, multiple: Int | int) -> Int:
     """The smallest multiple of `multiple` that is at least `x`.
 
-    Both are whole numbers (of tokens, requests) or columns of them; a scalar `multiple` below 1 raises
-    ValueError. Same values as SGLang's `ceil_align`.
+    Both are whole numbers (of tokens, requests) or columns of them; a scalar `multiple` below 1
+    raises ValueError. Same values as SGLang's `ceil_align`.
     """
     if not is_column(multiple) and multiple < 1:
         raise ValueError(f"multiple={multiple}: alignment needs a multiple of at least 1")

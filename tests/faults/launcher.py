@@ -19,12 +19,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from eagerbuf.repro.hang import run as hang_run
 from eagerbuf.repro.hang import run_hang
-from eagerbuf.repro.launch import worker_group as launch
-from eagerbuf.repro.launch.guard import die_with_parent
+from eagerbuf.repro.launch import worker_group
+from eagerbuf.repro.launch.supervised import die_with_parent
 from tests.faults.warm import Forked
 
 LONGEST = 65536
@@ -44,7 +46,8 @@ def main() -> None:
 
 def serve(jobs: socket.socket) -> None:
     """Fork a launcher for each job until the test closes its end."""
-
+    import_module("eagerbuf.repro.hang.run_rank")  # torch
+    import_module("eagerbuf.repro.hang.report")
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become children
     while (received := _next(jobs)) is not None:
         _reap()
@@ -75,10 +78,10 @@ def run(job: dict[str, Any], line: socket.socket, start: Any) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(job["env"])
     tempfile.tempdir = None
-    launch.subprocess.Popen = partial(_announced, line, start)  # type: ignore[misc, assignment]
+    worker_group.subprocess.Popen = partial(_announced, line, start)  # type: ignore[misc, assignment]
     if job["raising"]:
-        plain = launch.rank_command
-        launch.rank_command = lambda settings: _raising(plain(settings), job["raising"])
+        plain = hang_run.rank_command
+        hang_run.rank_command = lambda settings: _raising(plain(settings), job["raising"])
     say_process(line, {"launcher": True}, os.getpid())
     try:
         with _small_files(job["most_bytes"]):
@@ -103,11 +106,11 @@ def _small_files(most_bytes: int | None) -> Iterator[None]:
 
 
 def _announced(line: socket.socket, start: Any, command: list[str], **how: Any) -> Any:
-    """Start a rank and pass on its process id, its journal and the run's zero."""
+    """Start a rank and pass on its process id, its event log and the run's zero."""
     process = start(command, **how)
-    launched = json.loads(how["env"]["EAGERBUF_LAUNCHED"])
-    told = {"rank": int(how["env"]["RANK"]), "zero": launched["start"]}
-    say_process(line, told, process.pid, launched["journal"])
+    given = json.loads(how["env"]["EAGERBUF_WORKER"])
+    told = {"rank": given["rank"], "zero": given["start"]}
+    say_process(line, told, process.pid, given["log"])
     return process
 
 

@@ -18,7 +18,7 @@ COLD_EVERY = 13  # one run in so many starts its ranks as users do, and waits fo
 
 @dataclass(frozen=True)
 class Fault:
-    """`kind` befalls `rank` once the journal of rank `seen_by` names step number `nth` of `at`.
+    """`kind` befalls `rank` once the event log of rank `seen_by` names step number `nth` of `at`.
 
     `rank` may be LAUNCHER. `at` is the beginning of a step's name; empty: as soon as the process
     is there.
@@ -103,7 +103,7 @@ def _rendezvous(
 
 def _probe(seed: int, arguments: dict[str, Any], kind: str, rank: int, luck: random.Random) -> Plan:
     """Only rank 0 probes: it fails there, or any rank is hit while it does."""
-    how = SHORT | {"on_failure": luck.choice(["swallow", "broadcast"])}
+    how = SHORT | {"on_failure": luck.choice(["rank0_only", "broadcast"])}
     rank = 0 if kind == "raise" else rank
     return Plan(seed, arguments | how, Fault(kind, rank, "probe", "sweep", 0, luck.randrange(200)))
 
@@ -112,9 +112,9 @@ def _broadcast(
     seed: int, arguments: dict[str, Any], kind: str, rank: int, luck: random.Random
 ) -> Plan:
     """In the broadcast, also in one that never ends; what is raised there, upstream catches."""
-    how = SHORT | {"on_failure": luck.choice(["swallow", "broadcast"])}
+    how = SHORT | {"on_failure": luck.choice(["rank0_only", "broadcast"])}
     if kind != "raise" and rank > 0 and luck.random() < 0.5:
-        how |= {"rule": "pr28386", "on_failure": "swallow"}
+        how |= {"rule": "pr28386", "on_failure": "rank0_only"}
     return Plan(seed, arguments | how, Fault(kind, rank, "broadcast", "broadcast", rank))
 
 

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from eagerbuf.repro.hang.__main__ import main
-from eagerbuf.repro.launch.event_log import Journal
+from eagerbuf.repro.launch.event_log import EventLog
 
 
 class Injected(RuntimeError):
@@ -16,10 +16,10 @@ class Injected(RuntimeError):
 
 
 def arm(at: str, nth: int) -> None:
-    """Have the journal raise once it has written step number `nth` whose name begins with `at`."""
-    write, left = Journal.step, nth
+    """Have the log raise once it has written step number `nth` whose name begins with `at`."""
+    write, left = EventLog.step, nth
 
-    def step(self: Journal, name: str, *, waits: bool = False, **note: Any) -> None:
+    def step(self: EventLog, name: str, *, waits: bool = False, **note: Any) -> None:
         nonlocal left
         write(self, name, waits=waits, **note)
         if name.startswith(at):
@@ -27,11 +27,11 @@ def arm(at: str, nth: int) -> None:
             if left == -1:
                 raise Injected(f"injected at {name!r}")
 
-    Journal.step = step  # type: ignore[method-assign]
+    EventLog.step = step  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
     fault = json.loads(sys.argv[1])
-    if fault["rank"] == int(os.environ["RANK"]):
+    if fault["rank"] == json.loads(os.environ["EAGERBUF_WORKER"])["rank"]:
         arm(fault["at"], fault["nth"])
-    sys.exit(main(sys.argv[2:]))
+    main(sys.argv[2])

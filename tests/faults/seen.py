@@ -39,27 +39,27 @@ class Process:
 
 @dataclass
 class Rank(Process):
-    """One rank: its process, and its journal, which stays readable when the rank is gone."""
+    """One rank: its process, and its event log, which stays readable when the rank is gone."""
 
-    journal: int
+    log: int
     zero: float
     text: bytes | None = None
 
     def lines(self) -> list[dict[str, Any]]:
-        """The whole lines of the journal so far."""
+        """The whole lines of the event log so far."""
         text = self._read()
         return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
 
     def close(self) -> None:
-        """Let go of the process and of the journal, of which the text is kept."""
+        """Let go of the process and of the log, of which the text is kept."""
         self.text = self._read()
         super().close()
-        os.close(self.journal)
+        os.close(self.log)
 
     def _read(self) -> bytes:
         if self.text is not None:
             return self.text
-        return os.pread(self.journal, os.fstat(self.journal).st_size, 0)
+        return os.pread(self.log, os.fstat(self.log).st_size, 0)
 
     def steps(self) -> list[str]:
         """The names of its steps so far."""

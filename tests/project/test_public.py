@@ -16,7 +16,7 @@ from eagerbuf import EngineConfig, check, read_config
 from eagerbuf.cli import main
 from eagerbuf.repro import autotune
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.launch.status import Sighting
+from eagerbuf.repro.launch.status import WorkerStatus
 from eagerbuf.studies import ablations, actual, explore, whatif
 from eagerbuf.studies.deployments import deployments
 
@@ -30,7 +30,8 @@ MODEL = eagerbuf.ChunkSizePredictor(a=1e-5, b=0.02, c=30.0)
 REQUESTS = pd.DataFrame({"prompt_tokens": [700, 90], "output_tokens": [3, 2]})
 LOG = "[2026-06-30 10:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 8, #cached-token: 0\n"
 STEPS = [{"t": 0.0, "step": "ready"}, {"t": 0.5, "step": "broadcast of the samples"}]
-HANG = eagerbuf.HangReport("hang", 1.0, Settings(), (Sighting(0, STEPS), Sighting(1, STEPS)))
+SEEN = (WorkerStatus(0, STEPS), WorkerStatus(1, STEPS))
+HANG = eagerbuf.HangReport("hang", 1.0, Settings(), SEEN)
 
 
 def documented(thing):

@@ -25,15 +25,17 @@ import torch
 from eagerbuf.buffers import StaticBuffers
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
 from eagerbuf.repro.hang import HangReport, run_hang
+from eagerbuf.repro.hang import run as hang_run
 from eagerbuf.repro.hang.groups import Groups
+from eagerbuf.repro.hang.pipeline_rank import PipelineRank
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.hang.stage import Stage, milliseconds, profile
-from eagerbuf.repro.hang.start_up import Rank, init_chunked_prefill
-from eagerbuf.repro.launch import worker_group as launch
-from eagerbuf.repro.launch.event_log import Journal
-from eagerbuf.repro.launch.root_cause import Culprit, culprits
+from eagerbuf.repro.hang.stage import Stage, milliseconds
+from eagerbuf.repro.hang.start_up import init_chunked_prefill, sweep
+from eagerbuf.repro.launch import worker_group
+from eagerbuf.repro.launch.event_log import EventLog
+from eagerbuf.repro.launch.outcome import Culprit, StallClock, ended_first, judge, root_cause
 from eagerbuf.repro.launch.stacks import blocked_in, relative
-from eagerbuf.repro.launch.status import Sighting, StallClock, culprit, judge
+from eagerbuf.repro.launch.status import WorkerStatus
 
 MARK = f"eagerbuf-test-{os.getpid()}"
 BROADCAST = "broadcast < broadcast_object_list < profile_and_init_predictor < init_chunked_prefill"
@@ -56,7 +58,7 @@ def ranks_of(parent: int) -> list[psutil.Process]:
     """The rank processes that `parent` has started, in order of rank."""
     children = psutil.Process(parent).children(recursive=True)
     ranks = [child for child in children if "eagerbuf.repro.hang" in child.cmdline()]
-    return sorted(ranks, key=lambda child: int(child.environ()["RANK"]))
+    return sorted(ranks, key=lambda child: json.loads(child.environ()["EAGERBUF_WORKER"])["rank"])
 
 
 def wait_until(condition, seconds: float = 30.0):
@@ -86,7 +88,7 @@ def nothing_is_left(monkeypatch, tmp_path_factory) -> Iterator[None]:
         process.kill()
     assert left == []
     assert not [child for child in psutil.Process().children() if child.status() == "zombie"]
-    assert [p.name for p in folder.iterdir() if not p.name.startswith("torchelastic_")] == []
+    assert list(folder.iterdir()) == []
     assert psutil.Process().num_fds() <= files + 2  # torch and tqdm may open one of their own
 
 
@@ -110,7 +112,7 @@ def check_face(report: HangReport) -> None:
 # --- the outcomes ---
 
 
-def test_a_chunk_sized_buffer_and_a_swallowed_failure_hang_two_ranks():
+def test_a_chunk_sized_buffer_and_a_failure_that_only_rank_0_knows_of_hang_two_ranks():
     report = run_hang(stall_s=1.0)
     check_face(report)
     assert report.outcome == "hang"
@@ -193,11 +195,12 @@ def test_a_killed_rank_is_named_not_the_one_that_it_takes_along():
 
 def test_a_rank_that_cannot_start_is_named_with_its_last_words(monkeypatch):
     script = (
-        "import os, sys, time\n"
+        "import json, os, sys, time\n"
         "print('first words', file=sys.stderr)\n"
-        "time.sleep(60) if os.environ['RANK'] == '0' else sys.exit('out of luck')"
+        "rank = json.loads(os.environ['EAGERBUF_WORKER'])['rank']\n"
+        "time.sleep(60) if rank == 0 else sys.exit('out of luck')"
     )
-    monkeypatch.setattr(launch, "rank_command", lambda _: [sys.executable, "-c", script])
+    monkeypatch.setattr(hang_run, "rank_command", lambda _: [sys.executable, "-c", script])
     report = run_hang()
     check_face(report)
     assert report.outcome == "crashed"
@@ -237,16 +240,16 @@ def test_the_smallest_chunk_makes_128_equal_probes():
     assert report.samples["num_tokens"].tolist() == [1] * 128
 
 
-@pytest.mark.parametrize("on_failure", ["swallow", "broadcast"])
+@pytest.mark.parametrize("on_failure", ["rank0_only", "broadcast"])
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_fit_that_fails_turns_dynamic_chunking_off_on_any_rank(monkeypatch, on_failure, place):
     lengths = list(range(640, 0, -5))
     samples = lengths, [(10.0 - (length / 640) ** 2) for length in lengths]
     lines: list[dict] = []
-    journal = Journal(lambda line: lines.append(json.loads(line)), 0.0)
+    log = EventLog(lambda line: lines.append(json.loads(line)), 0.0)
     groups = Groups(place, 2, torch.device("cpu"), None, None, "gloo")
     settings = Settings(rule="tight", on_failure=on_failure)
-    rank = Rank(groups, settings, StaticBuffers(settings.size), None, journal)  # type: ignore[arg-type]
+    rank = PipelineRank(groups, settings, StaticBuffers(settings.size), None, log)  # type: ignore[arg-type]
 
     def broadcast(box: list, **_) -> None:
         box[:] = list(samples) if len(box) == 2 else [samples]
@@ -301,7 +304,7 @@ def test_an_error_in_the_launcher_ends_the_ranks(monkeypatch):
         started.extend(ranks_of(os.getpid()))
         raise OSError("no more")
 
-    monkeypatch.setattr(launch, "judge", broken)
+    monkeypatch.setattr(worker_group, "judge", broken)
     with pytest.raises(OSError, match="no more"):
         run_hang()
     assert len(started) == 2
@@ -316,59 +319,10 @@ def test_a_start_that_fails_halfway_ends_the_ranks_that_there_are(monkeypatch):
         started.append(start(*args, **kwargs))
         return started[0]
 
-    monkeypatch.setattr(launch.subprocess, "Popen", only_once)
+    monkeypatch.setattr(worker_group.subprocess, "Popen", only_once)
     with pytest.raises(OSError, match="no more processes"):
         run_hang()
     assert started[0].returncode == -signal.SIGKILL
-
-
-# --- under torchrun ---
-
-
-def torchrun(*options: str) -> tuple[int, dict]:
-    """Exit status and report of two ranks started by torchrun."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    command += [
-        "--rdzv-backend=c10d",
-        "--rdzv-endpoint=127.0.0.1:0",
-        "-m",
-        "eagerbuf.repro.hang",
-        "--json",
-    ]
-    env = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    home = Path(__file__).parents[2]
-    done = subprocess.run(
-        [*command, *options], env=env, cwd=home, capture_output=True, text=True, timeout=60
-    )
-    return done.returncode, json.loads(done.stdout)
-
-
-@pytest.mark.slow
-def test_torchrun_does_not_stay_in_a_hang():
-    status, report = torchrun("--stall-s=1")
-    assert status == 1
-    assert report["outcome"] == "hang"
-    assert [row["blocked_in"] for row in report["ranks"]] == [
-        "commit < pass_requests < event_loop",
-        BROADCAST,
-    ]
-    assert not ABSOLUTE.search(json.dumps(report))
-
-
-@pytest.mark.slow
-def test_torchrun_completes():
-    status, report = torchrun("--rule=tight", "--chunk=256", "--stall-s=1")
-    assert status == 0
-    assert report["outcome"] == "completed"
-    assert [row["enabled"] for row in report["model"]] == [True, True]
-    assert len(report["samples"]) == 128
-
-
-@pytest.mark.slow
-def test_torchrun_ends_at_the_limit():
-    status, report = torchrun("--rule=tight", "--chunk=8192", "--limit-s=5")
-    assert status == 1
-    assert report["outcome"] == "overtime"
 
 
 # --- refused arguments ---
@@ -382,7 +336,10 @@ def test_torchrun_ends_at_the_limit():
         ({"ranks": 2.5}, r"ranks=2.5: give a whole number, 2 to 8"),
         ({"ranks": True}, r"ranks=True: must be 2 to 8"),
         ({"rule": "pr1"}, r"rule='pr1': unknown, give one of pr28386, "),
-        ({"on_failure": "ignore"}, r"on_failure='ignore': unknown, give one of swallow, broadcast"),
+        (
+            {"on_failure": "ignore"},
+            r"on_failure='ignore': unknown, give one of rank0_only, broadcast",
+        ),
         ({"chunk": 0}, r"chunk=0: must be at least 1"),
         ({"chunk": -1}, r"chunk=-1: must be at least 1"),
         ({"stall_s": 0}, r"stall_s=0: must be finite and greater than 0"),
@@ -394,7 +351,7 @@ def test_torchrun_ends_at_the_limit():
     ],
 )
 def test_arguments_out_of_their_limits_start_nothing(monkeypatch, arguments, message: str):
-    monkeypatch.setattr(launch.Company, "start", lambda _: pytest.fail("started"))
+    monkeypatch.setattr(worker_group.WorkerGroup, "run", lambda _: pytest.fail("started"))
     with pytest.raises(ValueError, match=message):
         run_hang(**arguments)
 
@@ -415,14 +372,14 @@ def test_settings_stand_for_a_pipeline_with_dynamic_chunks():
 # --- who is blocked: the watcher's judgement, without processes ---
 
 
-def seen(rank: int, *steps: str, waits: bool = False, **known) -> Sighting:
+def seen(rank: int, *steps: str, waits: bool = False, **known) -> WorkerStatus:
     lines = [{"t": float(i), "step": step, "waits": False} for i, step in enumerate(steps)]
     if lines:
         lines[-1]["waits"] = waits
-    return Sighting(rank, lines, asleep=known.pop("asleep", True), **known)
+    return WorkerStatus(rank, lines, asleep=known.pop("asleep", True), **known)
 
 
-def stalled_after(ranks: list[Sighting], seconds: int = 60) -> str | None:
+def stalled_after(ranks: list[WorkerStatus], seconds: int = 60) -> str | None:
     """The verdict when nothing changes for `seconds`, looked at four times a second."""
     clock = StallClock()
     for tick in range(4 * seconds):
@@ -448,7 +405,7 @@ def test_all_waiting_and_asleep_is_a_hang():
     ],
     ids=["computing", "not ready", "not started", "runnable or stopped"],
 )
-def test_a_rank_that_is_not_blocked_is_no_hang(first: Sighting):
+def test_a_rank_that_is_not_blocked_is_no_hang(first: WorkerStatus):
     assert stalled_after([first, seen(1, "ready", "broadcast", waits=True)]) is None
 
 
@@ -513,17 +470,17 @@ def test_completed_needs_every_rank_and_overtime_comes_last():
 
 def test_the_culprit_is_the_one_that_did_not_lose_a_peer():
     lost, killed = seen(0, "ready", exit_code=3), seen(1, "ready", exit_code=-9)
-    assert culprit([lost, killed]) is killed
-    assert culprit([lost, seen(1)]) is lost
-    assert culprit([seen(0), seen(1)]) is None
+    assert ended_first([lost, killed]) is killed
+    assert ended_first([lost, seen(1)]) is lost
+    assert ended_first([seen(0), seen(1)]) is None
     assert stalled_after([lost, killed]) == "crashed"
 
 
-def ended(rank: int, exit_code: int, *, raised: float | None = None, **known) -> Sighting:
-    sighting = seen(rank, "ready", "probe", exit_code=exit_code, **known)
+def ended(rank: int, exit_code: int, *, raised: float | None = None, **known) -> WorkerStatus:
+    status = seen(rank, "ready", "probe", exit_code=exit_code, **known)
     if raised is not None:
-        sighting.lines.append({"t": raised, "note": {"raised": "RuntimeError: closed by peer"}})
-    return sighting
+        status.lines.append({"t": raised, "note": {"raised": "RuntimeError: closed by peer"}})
+    return status
 
 
 @pytest.mark.parametrize(
@@ -538,8 +495,8 @@ def ended(rank: int, exit_code: int, *, raised: float | None = None, **known) ->
     ],
     ids=["code 1 later", "both lost", "killed", "abort later", "abort", "without a word"],
 )
-def test_who_ended_first_is_blamed(first: Sighting, other: Sighting):
-    assert culprit([other, first]) is first
+def test_who_ended_first_is_blamed(first: WorkerStatus, other: WorkerStatus):
+    assert ended_first([other, first]) is first
 
 
 def test_ranks_that_are_all_through_have_completed_whatever_ends_them_then():
@@ -548,24 +505,24 @@ def test_ranks_that_are_all_through_have_completed_whatever_ends_them_then():
     assert stalled_after([through[0], seen(1, "ready", "barrier", waits=True)]) == "crashed"
 
 
-def failed(rank: int, at: float, **known) -> Sighting:
-    sighting = seen(rank, "ready", "sweep", "disabled", "send", waits=True, **known)
-    sighting.lines[2] |= {"t": at, "note": {"failure": "too large"}}
-    return sighting
+def failed(rank: int, at: float, **known) -> WorkerStatus:
+    status = seen(rank, "ready", "sweep", "disabled", "send", waits=True, **known)
+    status.lines[2] |= {"t": at, "note": {"failure": "too large"}}
+    return status
 
 
 def test_an_outcome_is_down_to_the_ranks_that_held_the_others_up():
     waiting = seen(1, "ready", "broadcast", waits=True)
     stopped = seen(2, "ready", "fit", stopped=True)
     computing = seen(3, "ready", "probe", asleep=False)
-    assert culprits("hang", [failed(0, 2.0), waiting]) == (Culprit(0, "sweep"),)
-    assert culprits("hang", [failed(0, 2.0), waiting, failed(2, 1.0)]) == (Culprit(2, "sweep"),)
-    assert culprits("hang", [failed(0, 2.0), failed(1, 1.0)]) == ()
-    assert culprits("hang", [failed(0, 2.0), waiting, stopped]) == (Culprit(2, "fit"),)
-    assert culprits("overtime", [waiting, computing]) == (Culprit(3, "probe"),)
-    assert culprits("overtime", [waiting, stopped, computing]) == (Culprit(2, "fit"),)
-    assert culprits("crashed", [waiting, ended(0, -9)]) == (Culprit(0, "probe"),)
-    assert culprits("completed", [computing, stopped]) == ()
+    assert root_cause("hang", [failed(0, 2.0), waiting]) == (Culprit(0, "sweep"),)
+    assert root_cause("hang", [failed(0, 2.0), waiting, failed(2, 1.0)]) == (Culprit(2, "sweep"),)
+    assert root_cause("hang", [failed(0, 2.0), failed(1, 1.0)]) == ()
+    assert root_cause("hang", [failed(0, 2.0), waiting, stopped]) == (Culprit(2, "fit"),)
+    assert root_cause("overtime", [waiting, computing]) == (Culprit(3, "probe"),)
+    assert root_cause("overtime", [waiting, stopped, computing]) == (Culprit(2, "fit"),)
+    assert root_cause("crashed", [waiting, ended(0, -9)]) == (Culprit(0, "probe"),)
+    assert root_cause("completed", [computing, stopped]) == ()
 
 
 # --- stacks ---
@@ -580,7 +537,7 @@ def test_a_folder_with_a_blank_in_its_name_is_taken_off(monkeypatch):
 def test_no_path_stays_absolute():
     text = (
         f'  File "{threading.__file__}", line 1 in wait\n'
-        f'  File "{launch.__file__}", line 2 in watch\n'
+        f'  File "{worker_group.__file__}", line 2 in watch\n'
         f'  File "{pytest.__file__}", line 3 in x\n'
         "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] closed [127.0.0.1]:4"
     )
@@ -610,14 +567,14 @@ def test_the_fit_holds_while_both_cores_are_busy():
     try:
         torch.set_num_threads(1)
         stage, device, lengths = Stage(torch.device("cpu")), torch.device("cpu"), probe_lengths(512)
-        journal = Journal(lambda _: None, 0.0)
+        log = EventLog(lambda _: None, 0.0)
 
         def measure(length: int) -> float:
             positions = torch.arange(length)
             return milliseconds(lambda: stage.forward(stage.embed(positions, positions)), device)
 
         for _ in range(10):
-            model = ChunkSizePredictor().fit(lengths, profile(lengths, measure, journal))
+            model = ChunkSizePredictor().fit(lengths, sweep(lengths, measure, log))
             assert model.a is not None
             assert model.a > 1e-6
     finally:

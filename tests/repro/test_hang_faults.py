@@ -2,7 +2,7 @@
 
 A dozen runs by default, 40 with the slow ones; EAGERBUF_FAULTS=500 makes it 500. Every run is
 drawn from its number (tests/faults/plan.py). Ranks are killed, frozen and slowed by signals from
-outside, as their journals name the step; one that raises is a rank program of the tests.
+outside, as their event logs name the step; one that raises is a rank program of the tests.
 """
 
 from __future__ import annotations

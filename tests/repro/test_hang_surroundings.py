@@ -1,4 +1,4 @@
-"""What surrounds a run: a notebook's cell, a port that is taken, a GPU that is not there.
+"""What surrounds a run: a notebook's cell, a full disk, a GPU that is not there.
 
 The cell takes about 3 s; the rest is slow, as its ranks start cold.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,10 +19,10 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from eagerbuf.repro.hang import run_hang
+from eagerbuf.repro.hang.run import rank_command, run_ranks
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.launch import worker as member
-from eagerbuf.repro.launch import worker_group as launch
-from eagerbuf.repro.launch.process_state import Pulse
+from eagerbuf.repro.launch import worker as launched
+from eagerbuf.repro.launch.process_state import ProcessState
 
 HOME = Path(__file__).parents[2]
 
@@ -63,14 +62,14 @@ def test_without_files_in_memory_a_folder_that_takes_none_is_named(monkeypatch):
     monkeypatch.delattr("os.memfd_create")
     monkeypatch.setattr("tempfile.tempdir", "/proc/self")
     before = psutil.Process().num_fds()
-    with pytest.raises(OSError, match=r"no file for the ranks to write to: .*; set TMPDIR"):
+    with pytest.raises(OSError, match=r"no file for the workers to write to: .*; set TMPDIR"):
         run_hang()
     assert psutil.Process().num_fds() == before
     assert psutil.Process().children() == []
 
 
 def test_a_disk_that_fills_up_between_two_files_leaves_none_open(monkeypatch):
-    plain, opened = member._unnamed_file, []
+    plain, opened = launched._unnamed_file, []
 
     def third_fails(name: str):
         if len(opened) == 2:
@@ -78,7 +77,7 @@ def test_a_disk_that_fills_up_between_two_files_leaves_none_open(monkeypatch):
         opened.append(plain(name))
         return opened[-1]
 
-    monkeypatch.setattr(member, "_unnamed_file", third_fails)
+    monkeypatch.setattr(launched, "_unnamed_file", third_fails)
     with pytest.raises(OSError, match="No space left on device; set TMPDIR"):
         run_hang()
     assert [file.closed for file in opened] == [True, True]
@@ -87,62 +86,20 @@ def test_a_disk_that_fills_up_between_two_files_leaves_none_open(monkeypatch):
 def test_files_of_the_temporary_folder_have_no_name_either(monkeypatch, tmp_path: Path):
     monkeypatch.delattr("os.memfd_create")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    files = member.unnamed_files()
+    files = launched.unnamed_files()
     files["stderr"].write(b"a few words")
     assert list(tmp_path.iterdir()) == []
-    member.close(files)
+    launched.close(files)
 
 
-# --- a port, a device ---
-
-
-def alone(rank: int, port: int, *options: str) -> subprocess.Popen[str]:
-    """A rank of two as a static torchrun starts it."""
-    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
-    place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    env = os.environ | {key: str(value) for key, value in place.items()}
-    return subprocess.Popen(
-        [sys.executable, "-m", "eagerbuf.repro.hang", *options],
-        env=env | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
-        cwd=HOME,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rank", "limit_s", "words"),
-    [
-        (0, 120, "address already in use"),
-        (1, 5, "rank 1: limit_s=5 passed without a verdict of rank 0; at "),
-    ],
-)
-def test_a_port_that_is_taken_by_who_never_answers(rank: int, limit_s: int, words: str):
-    """Rank 0 cannot listen there and says so at once; another one waits until the limit."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        process = alone(rank, taken.getsockname()[1], "--stall-s=1", f"--limit-s={limit_s}")
-        said = process.communicate(timeout=100)[1]
-    assert words in said
-    assert process.returncode > 0
-
-
-@pytest.mark.slow
-def test_cuda_where_there_is_none_is_refused_in_one_line():
-    command = [sys.executable, "-m", "eagerbuf.repro.hang", "--device", "cuda"]
-    env = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, env=env, cwd=HOME, capture_output=True, text=True, timeout=90)
-    assert done.returncode == 2
-    assert done.stderr == (
-        "eagerbuf.repro.hang: device='cuda': torch sees no CUDA device here, use 'cpu' or 'auto'\n"
-    )
+# --- a device ---
 
 
 @pytest.mark.slow
 def test_a_gpu_that_is_gone_is_a_crash_with_its_reason(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     settings = Settings(device="cuda", chunk=64)
-    report = launch.run_ranks(settings, launch.rank_command(settings))
+    report = run_ranks(settings, rank_command(settings))
     assert report.outcome == "crashed"
     assert "ValueError: device='cuda': torch sees no CUDA device" in report.reason
     assert [culprit.step for culprit in report.culprits] == ["rendezvous"]
@@ -162,7 +119,7 @@ def test_twenty_runs_at_once_from_the_threads_of_one_process():
     assert psutil.Process().children() == []
 
 
-# --- a process's pulse ---
+# --- a process's state ---
 
 
 @pytest.fixture
@@ -174,21 +131,21 @@ def worker():
     process.wait()
 
 
-def test_a_stopped_process_has_no_pulse_until_it_goes_on(worker):
-    pulse = Pulse(worker.pid)
+def test_a_process_is_stopped_until_it_goes_on(worker):
+    state = ProcessState(worker.pid)
     worker.send_signal(signal.SIGSTOP)
     wait_until(lambda: psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED)
-    pulse.look()
-    assert not pulse.stopped  # one look tells nothing
-    pulse.look()
-    assert pulse.stopped
+    state.look()
+    assert not state.stopped  # one look tells nothing
+    state.look()
+    assert state.stopped
     worker.send_signal(signal.SIGCONT)
     time.sleep(0.05)
     worker.send_signal(signal.SIGSTOP)
     wait_until(lambda: psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED)
-    pulse.look()
-    assert not pulse.stopped  # it has run in between
-    assert not pulse.starved
+    state.look()
+    assert not state.stopped  # it has run in between
+    assert not state.starved
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="a kernel's way to starve a process")
@@ -198,11 +155,11 @@ def test_a_process_that_gets_no_cpu_is_starved_not_stopped(worker):
         os.sched_setaffinity(pid, {core})
     try:
         os.sched_setscheduler(worker.pid, os.SCHED_IDLE, os.sched_param(0))
-        pulse, looks = Pulse(worker.pid), []
+        state, looks = ProcessState(worker.pid), []
         for _ in range(100):
-            pulse.look()
-            looks.append(pulse.starved)
-            assert not pulse.stopped
+            state.look()
+            looks.append(state.starved)
+            assert not state.stopped
             time.sleep(0.01)
         assert any(looks)
     finally:
@@ -210,10 +167,10 @@ def test_a_process_that_gets_no_cpu_is_starved_not_stopped(worker):
         rival.wait()
 
 
-def test_a_process_that_is_gone_has_no_pulse(worker):
+def test_a_process_that_is_gone_is_neither_stopped_nor_starved(worker):
     worker.kill()
     worker.wait()
-    pulse = Pulse(worker.pid)
-    pulse.look()
-    pulse.look()
-    assert (pulse.stopped, pulse.starved) == (False, False)
+    state = ProcessState(worker.pid)
+    state.look()
+    state.look()
+    assert (state.stopped, state.starved) == (False, False)

@@ -19,7 +19,7 @@ from pandas import DataFrame
 from eagerbuf.repro.hang import HangReport
 from eagerbuf.repro.hang.settings import Settings
 from eagerbuf.repro.launch.stacks import relative
-from eagerbuf.repro.launch.status import Sighting
+from eagerbuf.repro.launch.status import WorkerStatus
 from notebooks.site.outputs import write_whole
 from tests.upstream import facts, wheels
 from tests.upstream.compare import run
@@ -100,22 +100,22 @@ def _compared(wheel: Wheel) -> Iterator[dict[str, Any]]:
 
 
 def _report(held: dict[str, Any]) -> HangReport:
-    sightings = tuple(Sighting(**seen) for seen in held["sightings"])
-    return HangReport(held["outcome"], held["seconds"], Settings(**held["settings"]), sightings)
+    statuses = tuple(WorkerStatus(**seen) for seen in held["statuses"])
+    return HangReport(held["outcome"], held["seconds"], Settings(**held["settings"]), statuses)
 
 
 def _held(report: HangReport) -> dict[str, Any]:
     """A run without anything that belongs to one machine, its journal marked as recorded."""
-    seen = [_lasting(sighting) for sighting in report.sightings]
+    seen = [_lasting(sighting) for sighting in report.statuses]
     for line in (line for sighting in seen for line in sighting["lines"]):
         line["t"] = round(line["t"], 3)
         if "program" in line.get("note", {}):
             line["note"]["program"] += ", recorded"
     ended = {"outcome": report.outcome, "seconds": round(report.seconds, 3)}
-    return ended | {"settings": asdict(report.settings), "sightings": seen}
+    return ended | {"settings": asdict(report.settings), "statuses": seen}
 
 
-def _lasting(sighting: Sighting) -> dict[str, Any]:
+def _lasting(sighting: WorkerStatus) -> dict[str, Any]:
     stack = relative(sighting.stack)
     return asdict(replace(sighting, now=round(sighting.now, 3), stack=stack, stderr=""))
 

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from eagerbuf.repro.hang.groups import Groups
+from eagerbuf.repro.hang.pipeline_rank import one_request
 from eagerbuf.repro.hang.stage import HIDDEN, VOCAB, Stage
-from eagerbuf.repro.hang.start_up import one_request
-from eagerbuf.repro.launch.event_log import Journal
+from eagerbuf.repro.launch.event_log import EventLog
 from tests.upstream.dynamic import MIXIN
 from tests.upstream.engine import SRT
 from tests.upstream.load import Room
@@ -65,7 +65,7 @@ def pipeline_group(room: Room, groups: Groups) -> Part:
 class Scheduler(Part):
     """A pipeline stage's scheduler on a server that has just started: no request ever comes."""
 
-    def __init__(self, room: Room, journal: Journal, **attributes: Any) -> None:
+    def __init__(self, room: Room, journal: EventLog, **attributes: Any) -> None:
         super().__init__(room, [SCHEDULER, PIPELINE], **attributes)
         self.journal = journal
         self.turns = self.rounds = 0
@@ -93,7 +93,7 @@ class Scheduler(Part):
 class Log:
     """SGLang's logger: what it says of a failed profile goes into the journal."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: EventLog) -> None:
         self.journal = journal
         self.info = self.debug = nothing
 
@@ -146,7 +146,7 @@ class ModelRunner:
     makes it, is enough on a busy machine.
     """
 
-    def __init__(self, buffers: Registry, journal: Journal, context_len: int) -> None:
+    def __init__(self, buffers: Registry, journal: EventLog, context_len: int) -> None:
         self.buffers, self.journal, self.stage = buffers, journal, Stage(torch.device("cpu"))
         self.model_config = SimpleNamespace(
             context_len=context_len, hidden_size=HIDDEN, dtype=torch.float32, is_multimodal=False
@@ -178,7 +178,7 @@ class ModelRunner:
         return self.seconds
 
 
-def probes(journal: Journal, inputs: Sequence[Any]) -> Iterator[Any]:
+def probes(journal: EventLog, inputs: Sequence[Any]) -> Iterator[Any]:
     """The profiler's progress bar: one step a probe; after the last one it broadcasts."""
     for i, ids in enumerate(inputs):
         journal.step(f"probe {i + 1} of {len(inputs)}: {len(ids)} tokens")
@@ -186,7 +186,7 @@ def probes(journal: Journal, inputs: Sequence[Any]) -> Iterator[Any]:
     journal.step("broadcast of the samples", waits=True)
 
 
-def stubs(journal: Journal, runner: ModelRunner) -> dict[str, Any]:
+def stubs(journal: EventLog, runner: ModelRunner) -> dict[str, Any]:
     """What replaces names of the release: what needs a GPU, a model or a server."""
 
     def progress(inputs: Iterable[Any], **_: Any) -> Iterator[Any]:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from eagerbuf.repro.hang.dist_env import Place
 from eagerbuf.repro.hang.groups import Groups, join
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.launch.event_log import DONE, READY, Journal
+from eagerbuf.repro.launch.event_log import DONE, READY, EventLog
+from eagerbuf.repro.launch.supervised import Assignment
 from eagerbuf.sizing import BufferSize
 from tests.upstream.engine import GETTERS
 from tests.upstream.load import Room
@@ -35,27 +35,21 @@ from tests.upstream.wheels import Wheel
 SIZER = "maybe_init_dynamic_chunk_sizer"  # from 0.5.20 on a step of its own
 
 
-def run_rank(
-    settings: Settings,
-    wheel: Wheel,
-    size: BufferSize,
-    place: Place,
-    journal: Journal,
-    listen: int | None,
-) -> None:
+def run_rank(settings: Settings, wheel: Wheel, size: BufferSize, assignment: Assignment) -> None:
     """The whole life of a rank, from the rendezvous to the last round of the event loop."""
+    log = assignment.log
     torch.set_num_threads(1)
-    journal.step("rendezvous", waits=True)
-    groups = join(place, settings.device, settings.limit_s, listen)
-    scheduler = released_scheduler(settings, wheel, size, groups, journal)
+    log.step("rendezvous", waits=True)
+    groups = join(assignment, settings.device, settings.limit_s)
+    scheduler = released_scheduler(settings, wheel, size, groups, log)
     dist.barrier(groups.control)
     where = {"device": str(groups.device), "backend": groups.backend, "torch": torch.__version__}
-    journal.step(READY, **where, buffer_nbytes=size.nbytes, program=f"SGLang {wheel.version}")
+    log.step(READY, **where, buffer_nbytes=size.nbytes, program=f"SGLang {wheel.version}")
     start_up(scheduler)
     serve(scheduler)
-    journal.step("barrier after the last round", waits=True)
+    log.step("barrier after the last round", waits=True)
     dist.barrier(groups.control)
-    journal.step(DONE)
+    log.step(DONE)
 
 
 def start_up(scheduler: Scheduler) -> None:
@@ -90,7 +84,7 @@ def serve(scheduler: Scheduler) -> None:
 
 
 def released_scheduler(
-    settings: Settings, wheel: Wheel, size: BufferSize, groups: Groups, journal: Journal
+    settings: Settings, wheel: Wheel, size: BufferSize, groups: Groups, journal: EventLog
 ) -> Scheduler:
     """The release's scheduler on static buffers of this size, warmed up by one chunk."""
     config = settings.config

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
+import json
+import sys
 
-from eagerbuf.repro.hang.dist_env import Place
-from eagerbuf.repro.hang.options import options_parser
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.launch.child import launched_rank
-from eagerbuf.repro.launch.event_log import Journal
+from eagerbuf.repro.launch.supervised import Assignment, supervised
 from eagerbuf.sizing import BufferSize
-from tests.upstream.wheels import Wheel, sglang
+from tests.upstream.wheels import sglang
 
 
-def main() -> None:
-    """Be the rank that the environment names; arguments: Settings, release, buffer size."""
-    parser = options_parser("python -m tests.upstream.released_rank", __doc__)
-    parser.add_argument("release")
-    parser.add_argument("max_bs", type=int)
-    parser.add_argument("max_num_tokens", type=int)
-    options = vars(parser.parse_args())
-    wheel = sglang(options.pop("release"))
-    size = BufferSize(options.pop("max_bs"), options.pop("max_num_tokens"))
-    place = Place.from_environment()
-    settings = Settings(**options | {"ranks": place.ranks})
-    launched_rank(partial(_live, settings, wheel, size, place))
+def main(settings: str, release: str, max_bs: str, max_num_tokens: str) -> None:
+    """Be a rank; the first argument holds the fields of Settings as a JSON object."""
+    size = BufferSize(int(max_bs), int(max_num_tokens))
 
+    def run(assignment: Assignment) -> None:
+        from tests.upstream.released_life import run_rank  # loads torch, which takes seconds
 
-def _live(
-    settings: Settings,
-    wheel: Wheel,
-    size: BufferSize,
-    place: Place,
-    journal: Journal,
-    listen: int | None,
-) -> None:
-    from tests.upstream.released_life import run_rank  # loads torch, which takes seconds
+        run_rank(Settings(**json.loads(settings)), sglang(release), size, assignment)
 
-    run_rank(settings, wheel, size, place, journal, listen)
+    supervised(run)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

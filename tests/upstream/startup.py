@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -11,8 +12,8 @@ from pandas import DataFrame
 
 from eagerbuf.releases import find_release
 from eagerbuf.repro.hang import HangReport
+from eagerbuf.repro.hang.run import run_ranks
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.launch.worker_group import run_ranks
 from eagerbuf.sizing import BufferSize
 from tests.upstream.engine import Engine
 from tests.upstream.wheels import Wheel, sglang
@@ -42,7 +43,7 @@ def run_released(
     if known.sizing_rule is None:
         raise ValueError(f"release={release!r}: has no eager runner, and so no static buffers")
     rule = OLD if size == "old" else known.sizing_rule
-    on_failure = "broadcast" if known.profile_failure_broadcast else "swallow"
+    on_failure = "broadcast" if known.profile_failure_broadcast else "rank0_only"
     settings = Settings(ranks, rule, on_failure, chunk, "cpu", stall_s, limit_s)
     buffers = settings.size if size == "old" else released_size(wheel, settings)
     return run_ranks(settings, _command(wheel, settings, buffers))
@@ -74,4 +75,4 @@ def _command(wheel: Wheel, settings: Settings, size: BufferSize) -> list[str]:
     assert wheel.manifest["files"]
     numbers = [str(size.max_bs), str(size.max_num_tokens)]
     program = [sys.executable, "-m", "tests.upstream.released_rank"]
-    return [*program, *settings.argv(), wheel.version, *numbers]
+    return [*program, json.dumps(asdict(settings)), wheel.version, *numbers]

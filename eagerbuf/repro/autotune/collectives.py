@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import json
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from eagerbuf.repro.autotune.ranks import run_ranks
+from eagerbuf.repro.launch.outcome import ended_first
+from eagerbuf.repro.launch.status import WorkerStatus
+from eagerbuf.repro.launch.worker_group import WorkerGroup
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 COLLECTIVES = ("reduce_scatter_tensor", "all_gather_into_tensor")
+PROGRAM = "eagerbuf.repro.autotune.collective_rank"
 MOST_RANKS = 16
+_LOG_PREFIX = re.compile(r"^(\[rank\d+\]:)?\[[A-Z]\d{4} [^\]]*\] ")  # rank, time, source line
+Case = tuple[int, str]  # token count, collective
+Rows = list[dict[str, Any]]
 
 
 def run_collectives(
@@ -29,12 +40,64 @@ def run_collectives(
     import pandas as pd
 
     counts = list(dict.fromkeys(_count("num_tokens", count, 2**20) for count in num_tokens))
-    job = {"counts": counts, "backend": _backend(device, ranks), "limit_s": limit_s}
-    found = run_ranks(
-        "eagerbuf.repro.autotune.collective_rank", job, _count("ranks", ranks, MOST_RANKS), limit_s
-    )
-    table = pd.DataFrame([row for rows in found for row in rows])
-    return table.sort_values(["num_tokens", "collective", "rank"], ignore_index=True)
+    if not counts:
+        raise ValueError("num_tokens is empty: give at least one token count")
+    cases = [(count, name) for count in counts for name in COLLECTIVES]
+    ranks, backend = _count("ranks", ranks, MOST_RANKS), _backend(device, ranks)
+    until = time.monotonic() + limit_s
+    rows: Rows = []
+    while len(rows) < len(cases) * ranks:
+        left = cases[len(rows) // ranks :]
+        rows += _run(left, ranks, backend, limit_s, until - time.monotonic())
+    order = ["num_tokens", "collective", "rank"]
+    return pd.DataFrame(rows).sort_values(order, ignore_index=True)
+
+
+def _run(cases: Sequence[Case], ranks: int, backend: str, limit_s: float, left_s: float) -> Rows:
+    """Rows of the cases up to the end, or up to one that was refused by ending the process."""
+    job = {"cases": cases, "backend": backend, "limit_s": limit_s}
+    command = [sys.executable, "-m", PROGRAM, json.dumps(job)]
+    group = WorkerGroup(command, ranks, stall_s=limit_s, limit_s=left_s)
+    outcome = group.run()
+    if outcome not in ("completed", "crashed"):
+        raise RuntimeError(f"the ranks were not done after limit_s={limit_s:g} seconds")
+    found = [status.notes("row") for status in group.statuses]
+    done = min(map(len, found))
+    rows = [row for of_rank in found for row in of_rank[:done]]
+    if outcome == "completed":
+        return rows
+    error = refused(_last_words(group.statuses))
+    return rows + [about(*cases[done], rank, ranks, backend) | error for rank in range(ranks)]
+
+
+def _last_words(statuses: Sequence[WorkerStatus]) -> str:
+    """What an aborted rank said last; RuntimeError if the first to end did not abort."""
+    first = ended_first(statuses)
+    assert first is not None
+    last = (first.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if first.exit_code != -signal.SIGABRT:
+        raise RuntimeError(f"a rank failed: {last}")
+    return last
+
+
+def refused(line: str) -> dict[str, Any]:
+    """The end of a case that a collective refused with this line."""
+    return {"done": False, "error": _LOG_PREFIX.sub("", line).strip()}
+
+
+def about(count: int, name: str, rank: int, ranks: int, backend: str) -> dict[str, Any]:
+    """What is known of a case before it runs."""
+    import torch
+
+    return {
+        "num_tokens": count,
+        "collective": name,
+        "rank": rank,
+        "part_tokens": len(torch.empty(count).tensor_split(ranks)[rank]),
+        "backend": backend,
+        "device": "cuda" if backend == "nccl" else "cpu",
+        "torch": torch.__version__,
+    }
 
 
 def _count(name: str, value: int, most: int) -> int:

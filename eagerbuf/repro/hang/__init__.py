@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from eagerbuf.repro.hang.report import HangReport
-from eagerbuf.repro.launch.worker_group import run_hang
+from eagerbuf.repro.hang.run import run_hang
 
 __all__ = ["HangReport", "run_hang"]

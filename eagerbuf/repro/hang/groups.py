@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from eagerbuf.repro.hang.dist_env import Place
+from eagerbuf.repro.launch.supervised import Assignment
 
-TIMEOUT_MARGIN_S = 60.0  # the watcher decides, not torch's own time-out
+TIMEOUT_MARGIN_S = 60.0  # the launcher decides, not torch's own time-out
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Groups:
 
     @property
     def is_last(self) -> bool:
-        """Whether this is the last stage, which makes the tokens."""
+        """Whether this is the last stage."""
         return self.rank == self.ranks - 1
 
     @property
@@ -42,66 +41,33 @@ class Groups:
         return self.device if self.backend == "nccl" else torch.device("cpu")
 
 
-def check_device(wanted: str) -> None:
-    """ValueError for "cuda" where torch sees no CUDA device."""
-    if wanted == "cuda" and not torch.cuda.is_available():
+def check_cuda() -> None:
+    """ValueError where torch sees no CUDA device."""
+    if not torch.cuda.is_available():
         raise ValueError("device='cuda': torch sees no CUDA device here, use 'cpu' or 'auto'")
 
 
-def pick_device(wanted: str, place: Place) -> torch.device:
+def pick_device(wanted: str, rank: int) -> torch.device:
     """The device of this rank; GPUs are shared when there are fewer of them than ranks.
 
     ValueError for "cuda" where torch sees no device.
     """
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    if wanted == "cpu":
+    if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
-    check_device(wanted)
-    device = torch.device("cuda", place.local_rank % torch.cuda.device_count())
+    check_cuda()
+    device = torch.device("cuda", rank % torch.cuda.device_count())
     torch.cuda.set_device(device)
     return device
 
 
-def join(place: Place, wanted: str, limit_s: float, listen: int | None) -> Groups:
-    """Meet all ranks; `listen` is an open listening socket, if rank 0 was given one.
-
-    NCCL carries the pipeline group where every rank has a GPU of its own, gloo otherwise.
-    """
-    device = pick_device(wanted, place)
-    timeout = timedelta(seconds=limit_s + TIMEOUT_MARGIN_S)
-    meeting = _store(place, timeout, listen)
-    dist.init_process_group("gloo", timeout=timeout, **meeting)
-    own_gpu = device.type == "cuda" and place.local_ranks <= torch.cuda.device_count()
-    answers: list[Any] = [None] * place.ranks
-    dist.all_gather_object(answers, own_gpu and dist.is_nccl_available())
-    backend = "nccl" if all(answers) else "gloo"
+def join(assignment: Assignment, wanted: str, limit_s: float) -> Groups:
+    """Meet all ranks. NCCL carries the pipeline group where every rank has a GPU of its own."""
+    rank, ranks = assignment.rank, assignment.workers
+    device = pick_device(wanted, rank)
+    seconds = limit_s + TIMEOUT_MARGIN_S
+    timeout, store = timedelta(seconds=seconds), assignment.store(seconds)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timeout)
+    own_gpu = device.type == "cuda" and ranks <= torch.cuda.device_count()
+    backend = "nccl" if own_gpu and dist.is_nccl_available() else "gloo"
     pipeline = dist.new_group(backend=backend, timeout=timeout)
-    return Groups(place.rank, place.ranks, device, dist.group.WORLD, pipeline, backend)
-
-
-def _store(place: Place, timeout: timedelta, listen: int | None) -> dict[str, Any]:
-    """Arguments of the rendezvous: the environment's, or a store on a socket opened beforehand."""
-    if "EAGERBUF_LAUNCHED" not in os.environ:
-        return {"init_method": "env://"}
-    store = dist.TCPStore(
-        place.address,
-        place.port,
-        place.ranks,
-        is_master=place.rank == 0,
-        timeout=timeout,
-        master_listen_fd=listen,
-        use_libuv=False,  # which took no listening socket up to torch 2.6
-    )
-    return {"store": store, "rank": place.rank, "world_size": place.ranks}
-
-
-def open_store(place: Place, limit_s: float) -> Any:
-    """A connection of its own to the store at the rendezvous address, for reports beside the work.
-
-    Waits up to `limit_s` seconds for the store to be there; keys are apart from torch's.
-    """
-    timeout = timedelta(seconds=limit_s)
-    store = dist.TCPStore(place.address, place.port, is_master=False, timeout=timeout)
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return dist.PrefixStore(f"eagerbuf/{attempt}", store)
+    return Groups(rank, ranks, device, dist.group.WORLD, pipeline, backend)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from eagerbuf._html import html_table
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.launch.root_cause import Culprit, culprits
+from eagerbuf.repro.launch.outcome import Culprit, ended_first, root_cause
 from eagerbuf.repro.launch.stacks import blocked_in, relative
-from eagerbuf.repro.launch.status import Sighting, culprit
+from eagerbuf.repro.launch.status import WorkerStatus
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-    from plotly.graph_objects import Figure
 
-_DONE_WITH = {"swallow": "swallowed", "broadcast": "broadcast"}
+_KNOWN_TO = {"rank0_only": "known to rank 0 only", "broadcast": "broadcast to all ranks"}
+_NO_MODEL = {"enabled": None, "a": None, "b": None, "c": None}
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,36 +29,31 @@ class HangReport:
     Frames: `ranks` (rank, last_step, seconds_since, blocked_in), `samples` (probe, num_tokens,
     latency_ms: the least of the sweeps), `model` (rank, enabled, a, b, c; enabled is <NA> for a
     rank that never got to decide), `events` (rank, seconds since the run's start, step).
-    `culprits`: the ranks that the outcome is down to.
+    `culprits`: the ranks that the outcome is down to, each (rank, step), as far as they stand out.
     """
 
     outcome: str
     seconds: float
     settings: Settings
-    sightings: tuple[Sighting, ...]
+    statuses: tuple[WorkerStatus, ...]
 
     @cached_property
     def stacks(self) -> dict[int, str]:
         """Rank -> its stack, or what a crashed rank left on standard error; paths are relative."""
         crashed = self.outcome == "crashed"
-        texts = {seen.rank: seen.stderr if crashed else seen.stack for seen in self.sightings}
+        texts = {seen.rank: seen.stderr if crashed else seen.stack for seen in self.statuses}
         return {rank: relative(text).strip() for rank, text in texts.items() if text.strip()}
 
     @cached_property
     def culprits(self) -> tuple[Culprit, ...]:
-        """The ranks that the outcome is down to, each (rank, step), as far as they stand out.
-
-        crashed: the rank that ended first, at its last step. hang: ranks that stand stopped, else
-        the rank whose start-up failed first, if it did not on all, at the step that failed.
-        overtime: ranks that stand stopped, else those that waited for no other. completed: none.
-        """
-        return culprits(self.outcome, self.sightings)
+        """The ranks that the outcome is down to, see `root_cause`."""
+        return root_cause(self.outcome, self.statuses)
 
     @cached_property
     def failure(self) -> str | None:
         """Why the start-up failed, as rank 0 said, or in a hang the culprit; None if it did not."""
         told = [0, *(found.rank for found in self.culprits if self.outcome == "hang")]
-        texts = (text for rank in told for text in self.sightings[rank].notes("failure"))
+        texts = (text for rank in told for text in self.statuses[rank].notes("failure"))
         return next(map(relative, texts), None)
 
     @cached_property
@@ -68,8 +63,13 @@ class HangReport:
         And `program`, where the ranks ran another one than this package's own.
         """
         names = ("device", "backend", "torch", "buffer_nbytes", "program")
-        found = {name: self.sightings[0].notes(name) for name in names}
+        found = {name: self.statuses[0].notes(name) for name in names}
         return {name: values[0] for name, values in found.items() if values}
+
+    @property
+    def watched_s(self) -> float:
+        """Seconds from the run's start to the last look at the ranks."""
+        return max(seen.now for seen in self.statuses)
 
     @property
     def reason(self) -> str:
@@ -77,15 +77,26 @@ class HangReport:
         if self.outcome == "completed":
             return "every rank went through its rounds"
         if self.outcome == "crashed":
-            return _crash(self.sightings)
+            return self._crash()
+        named = "".join(f"; rank {found.rank} at {found.step!r}" for found in self.culprits)
         if self.outcome == "overtime":
-            ready = all(seen.ready for seen in self.sightings)
+            ready = all(seen.ready for seen in self.statuses)
             so_far = "while ranks still moved" if ready else "before every rank was ready"
-            return f"limit_s={self.settings.limit_s:g} passed {so_far}{_named(self.culprits)}"
+            return f"limit_s={self.settings.limit_s:g} passed {so_far}{named}"
         still = f"no rank moved for stall_s={self.settings.stall_s:g}"
-        if any(seen.stopped for seen in self.sightings):
-            return f"{still}, the others wait for a rank that stands stopped{_named(self.culprits)}"
+        if any(seen.stopped for seen in self.statuses):
+            return f"{still}, the others wait for a rank that stands stopped{named}"
         return f"{still}, each waits for another"
+
+    def _crash(self) -> str:
+        seen = ended_first(self.statuses)
+        assert seen is not None
+        code = seen.exit_code or 0
+        name = f" ({signal.Signals(-code).name})" if code < 0 else ""
+        lines = relative(seen.stderr).strip().splitlines()
+        said = f"; its last line on standard error: {lines[-1].strip()}" if lines else ""
+        ended = f"rank {seen.rank} ended by itself at {seen.last['step']!r}"
+        return f"{ended}, exit code {code}{name}{said}"
 
     @property
     def setting(self) -> str:
@@ -96,11 +107,11 @@ class HangReport:
         return (
             f"{program}{asked.ranks} ranks, rank 0 on {device}, pipeline group on {backend}, "
             f"torch {where.get('torch', 'not loaded')}; rule {asked.rule}, chunk {asked.chunk} "
-            f"tokens, a failing profile is {_DONE_WITH[asked.on_failure]}"
+            f"tokens, a failing profile is {_KNOWN_TO[asked.on_failure]}"
         )
 
     def _rank_rows(self) -> Iterator[dict[str, Any]]:
-        for seen in self.sightings:
+        for seen in self.statuses:
             yield {
                 "rank": seen.rank,
                 "last_step": seen.last["step"],
@@ -109,19 +120,16 @@ class HangReport:
             }
 
     def _model_rows(self) -> Iterator[dict[str, Any]]:
-        unknown = {"enabled": None, "a": None, "b": None, "c": None}
-        for seen in self.sightings:
-            yield {"rank": seen.rank, **next(iter(seen.notes("model")), unknown)}
+        for seen in self.statuses:
+            yield {"rank": seen.rank, **next(iter(seen.notes("model")), _NO_MODEL)}
 
     def _sample_rows(self) -> list[dict[str, Any]]:
-        least = {probe: (tokens, ms) for probe, tokens, ms in self.sightings[0].notes("sample")}
-        return [
-            {"probe": probe, "num_tokens": tokens, "latency_ms": ms}
-            for probe, (tokens, ms) in least.items()
-        ]
+        least = {sample[0]: sample for sample in self.statuses[0].notes("sample")}
+        names = ("probe", "num_tokens", "latency_ms")
+        return [dict(zip(names, sample, strict=True)) for sample in least.values()]
 
     def _event_rows(self) -> Iterator[dict[str, Any]]:
-        for seen in self.sightings:
+        for seen in self.statuses:
             for line in seen.steps:
                 yield {"rank": seen.rank, "seconds": line["t"], "step": line["step"]}
 
@@ -146,12 +154,6 @@ class HangReport:
         """Every step of every rank."""
         return _frame(self._event_rows(), rank="int64", seconds="float64", step="str")
 
-    def timeline(self) -> Figure:
-        """The steps of all ranks over time, as a plotly figure."""
-        from eagerbuf.plots import hang_timeline
-
-        return hang_timeline(self.events, self.outcome, max(seen.now for seen in self.sightings))
-
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, ready for JSON."""
         return {
@@ -169,57 +171,37 @@ class HangReport:
             "events": list(self._event_rows()),
         }
 
-    @property
-    def _ended(self) -> str:
-        """The outcome and the length of the run; a hang is known once nothing moved for a while."""
+    def _heading(self) -> tuple[str, list[str]]:
+        """The outcome and the run's length; then what ran, and the failure if there was one."""
         watched = ", watching included" if self.outcome == "hang" else ""
-        return f"{self.outcome} after {self.seconds:.1f} s{watched}: {self.reason}"
+        ended = f"{self.outcome} after {self.seconds:.1f} s{watched}: {self.reason}"
+        return ended, [self.setting, *([f"profile: {self.failure}"] if self.failure else [])]
 
     def __str__(self) -> str:
-        lines = [self._ended, self.setting]
-        if self.failure:
-            lines.append(f"profile: {self.failure}")
+        ended, lines = self._heading()
         for row in self._rank_rows():
-            lines.append(
-                f"rank {row['rank']}: {row['last_step']} ({row['seconds_since']:.1f} s ago)"
-            )
+            since = f"{row['seconds_since']:.1f} s ago"
+            lines.append(f"rank {row['rank']}: {row['last_step']} ({since})")
             if row["blocked_in"]:
                 lines.append(f"  in {row['blocked_in']}")
-        return "\n".join(lines)
+        return "\n".join([ended, *lines])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        ended, notes = self._heading()
         header = ("rank", "last step", "seconds since", "blocked in")
         rows = [tuple("" if v is None else v for v in row.values()) for row in self._rank_rows()]
-        notes = [self.setting, *([f"profile: {self.failure}"] if self.failure else [])]
         said = "".join(f"<p>{escape(note)}</p>" for note in notes)
         stacks = "".join(
             f"<details><summary>rank {rank}</summary><pre>{escape(text)}</pre></details>"
             for rank, text in self.stacks.items()
         )
-        return html_table(self._ended, rows, header) + said + stacks
+        return html_table(ended, rows, header) + said + stacks
 
 
 def _frame(rows: Any, **dtypes: str) -> DataFrame:
     """Rows as a DataFrame with these columns and dtypes, also when there is no row."""
     import pandas as pd
 
-    frame = pd.DataFrame(list(rows), columns=list(dtypes) or None)
-    return frame.astype(dtypes)
-
-
-def _named(found: tuple[Culprit, ...]) -> str:
-    return "".join(f"; rank {culprit.rank} at {culprit.step!r}" for culprit in found)
-
-
-def _crash(sightings: tuple[Sighting, ...]) -> str:
-    seen = culprit(sightings)
-    assert seen is not None
-    code = seen.exit_code or 0
-    name = f" ({signal.Signals(-code).name})" if code < 0 else ""
-    lines = relative(seen.stderr).strip().splitlines()
-    said = f"; its last line on standard error: {lines[-1].strip()}" if lines else ""
-    return (
-        f"rank {seen.rank} ended by itself at {seen.last['step']!r}, exit code {code}{name}{said}"
-    )
+    return pd.DataFrame(list(rows), columns=list(dtypes) or None).astype(dtypes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from operator import index
 from typing import Any
 
@@ -11,7 +11,7 @@ from eagerbuf.config import EngineConfig
 from eagerbuf.sizing import BufferSize, buffer_size, find_rule
 
 LEAST_RANKS, MOST_RANKS = 2, 8
-ON_FAILURE = ("swallow", "broadcast")
+ON_FAILURE = ("rank0_only", "broadcast")
 DEVICES = ("auto", "cpu", "cuda")
 MAX_RUNNING_REQUESTS = 4
 
@@ -25,7 +25,7 @@ class Settings:
 
     ranks: int = 2
     rule: str = "pr28386"
-    on_failure: str = "swallow"
+    on_failure: str = "rank0_only"
     chunk: int = 512
     device: str = "auto"
     stall_s: float = 3.0
@@ -78,12 +78,6 @@ class Settings:
     def size(self) -> BufferSize:
         """Static buffers of one rank under `rule`."""
         return buffer_size(self.config, self.rule)
-
-    def argv(self) -> list[str]:
-        """Command line of `python -m eagerbuf.repro.hang` without the number of ranks."""
-        values = asdict(self)
-        names = [field.name for field in fields(self) if field.name != "ranks"]
-        return [f"--{name.replace('_', '-')}={values[name]}" for name in names]
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -1,18 +1,15 @@
-"""A small pipeline stage that really computes, and the latency profile of its prefills."""
+"""A small pipeline stage that really computes, and a clock for it."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch.nn.functional import linear, scaled_dot_product_attention
 
-from eagerbuf.repro.launch.event_log import Journal
-
 HIDDEN, HEADS, LAYERS, VOCAB = 64, 8, 2, 1024
-LEAST_SWEEPS, MOST_SWEEPS, ENOUGH_MS = 2, 12, 1000.0
 
 
 class Stage:
@@ -46,10 +43,6 @@ class Stage:
             hidden = hidden + linear(mixed.transpose(0, 1).reshape(-1, HIDDEN), out)
         return hidden
 
-    def next_token(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Greedy token after the last one, shape (1,)."""
-        return (self.embedding @ hidden[-1]).argmax().reshape(1)
-
 
 def milliseconds(run: Callable[[], object], device: torch.device) -> float:
     """Time of one call: wall clock between synchronisations on CUDA (as upstream), else CPU time.
@@ -65,24 +58,3 @@ def milliseconds(run: Callable[[], object], device: torch.device) -> float:
     run()
     torch.cuda.synchronize(device)
     return (time.perf_counter() - start) * 1e3
-
-
-def profile(
-    lengths: Sequence[int], measure: Callable[[int], float], journal: Journal
-) -> list[float]:
-    """Least milliseconds of a prefill of each length over several sweeps, in the order given.
-
-    Upstream sweeps once; the least of a few sweeps drops what else the machine was doing. Short
-    probes need more of them: at least 2, then up to 12 until a second was measured in all.
-    """
-    best = [math.inf] * len(lengths)
-    measured = 0.0
-    for sweep in range(MOST_SWEEPS):
-        if sweep >= LEAST_SWEEPS and measured >= ENOUGH_MS:
-            break
-        for i, length in enumerate(lengths):
-            journal.step(f"sweep {sweep + 1}, probe {i + 1} of {len(lengths)}: {length} tokens")
-            latency = measure(length)
-            measured, best[i] = measured + latency, min(best[i], latency)
-            journal.note(sample=[i, length, best[i]])
-    return best

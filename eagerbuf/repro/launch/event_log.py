@@ -1,4 +1,4 @@
-"""A rank's journal: one JSON line for each step, so that a watcher sees progress at once."""
+"""A worker's event log: one JSON line for each step, so that its launcher sees progress at once."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ DONE, READY, START = "done", "ready", "start"
 Line = dict[str, Any]  # t (seconds), and step, waits (bool) or note (dict)
 
 
-class Journal:
-    """Where one rank writes what it does. `start` is the run's zero on the monotonic clock."""
+class EventLog:
+    """Where one worker writes what it does; `start` is the run's zero on the monotonic clock."""
 
     def __init__(self, write: Callable[[str], None], start: float) -> None:
         self._write = write
         self._start = start
         self.waits = False
 
-    def seconds(self) -> float:
-        """Seconds since the run's zero."""
-        return time.monotonic() - self._start
-
     def step(self, step: str, *, waits: bool = False, **note: Any) -> None:
-        """The rank now does `step`; `waits` if it may have to wait there for another rank."""
+        """The worker now does `step`; `waits` if it may have to wait there for another worker."""
         self.waits = waits
-        line: Line = {"t": self.seconds(), "step": step, "waits": waits}
-        self._write(json.dumps(line | ({"note": note} if note else {})))
+        self._line({"step": step, "waits": waits} | ({"note": note} if note else {}))
 
     def note(self, **note: Any) -> None:
         """Something worth keeping that is no step of its own; it counts as progress."""
-        self._write(json.dumps({"t": self.seconds(), "note": note}))
+        self._line({"note": note})
+
+    def _line(self, said: Line) -> None:
+        self._write(json.dumps({"t": time.monotonic() - self._start} | said))
 
 
 def to_descriptor(descriptor: int) -> Callable[[str], None]:
@@ -44,8 +42,8 @@ def to_descriptor(descriptor: int) -> Callable[[str], None]:
     return write
 
 
-class Reader:
-    """Reads a growing journal from its start, whole lines only."""
+class LogReader:
+    """Reads a growing event log from its start, whole lines only."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

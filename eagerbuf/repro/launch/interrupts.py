@@ -1,4 +1,4 @@
-"""Ctrl-C while there are ranks: taken note of at once, let through where nothing is half done."""
+"""Ctrl-C while there are workers: noted at once, let through where nothing is half done."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from types import FrameType
 class Interrupts:
     """Stands before the handler of SIGINT in the main thread, the only one that is interrupted.
 
-    An exception out of a signal handler may come in the middle of the ranks' start or end, or in a
-    callback where Python drops it; out of `let_through` it comes where it is called.
+    An exception out of a signal handler may come in the middle of the workers' start or end, or in
+    a callback where Python drops it; out of `let_through` it comes where it is called.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,11 @@
-"""Whether a process's threads run, are kept from running, or stand stopped (Linux)."""
+"""Whether a process's threads run, sleep, are kept from running, or stand stopped."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import psutil
 
 _STATE = re.compile(r"^State:\s+(\w)", re.MULTILINE)
 _SWITCHES = re.compile(r"ctxt_switches:\s+(\d+)")
@@ -11,10 +13,10 @@ _STOPPED, _KEPT = "T", "RD"  # by a signal; waiting for a CPU or a disk
 Threads = dict[str, tuple[str, int]]  # thread -> state, context switches so far
 
 
-class Pulse:
+class ProcessState:
     """Two looks at a process tell what one cannot: a thread that has not run in between.
 
-    Where there is no /proc, neither is ever reported.
+    Where there is no /proc, it is never said to be stopped or starved.
     """
 
     def __init__(self, pid: int) -> None:
@@ -50,3 +52,17 @@ def _threads(pid: int) -> Threads:
     except OSError:  # the process or one of its threads has just ended
         return {}
     return found
+
+
+def main_thread(pid: int) -> tuple[float, bool] | None:
+    """CPU seconds of a process's main thread and whether it sleeps; None if it is gone."""
+    try:
+        process = psutil.Process(pid)
+        asleep = process.status() in (psutil.STATUS_SLEEPING, psutil.STATUS_IDLE)
+        for thread in process.threads():
+            if thread.id == pid:
+                return thread.user_time + thread.system_time, asleep
+        times = process.cpu_times()  # where threads are not numbered as their process is
+        return times.user + times.system, asleep
+    except psutil.Error:
+        return None

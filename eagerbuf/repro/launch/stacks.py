@@ -7,7 +7,6 @@ import re
 import sys
 import sysconfig
 from pathlib import Path
-from types import FrameType
 
 _BEGINS = r"(?<![\w.:/-])"
 _PATH = re.compile(_BEGINS + r"/[^\s\"':,;()\[\]]+")
@@ -46,13 +45,3 @@ def blocked_in(stack: str) -> str:
         if frame["path"] not in _WRAPPERS:
             calls.append(frame["function"])
     return " < ".join(calls)
-
-
-def frame_stack(frame: FrameType | None) -> str:
-    """A live frame's stack in faulthandler's form, innermost call first."""
-    lines = ["Stack (most recent call first):"]
-    while frame is not None:
-        code = frame.f_code
-        lines.append(f'  File "{code.co_filename}", line {frame.f_lineno} in {code.co_name}')
-        frame = frame.f_back
-    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""One rank as its launcher holds it: the process, its pulse and the nameless files it writes to."""
+"""One worker as its launcher holds it: the process, its status, the nameless files it writes to."""
 
 from __future__ import annotations
 
@@ -7,53 +7,88 @@ import os
 import signal
 import subprocess
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO
 
-from eagerbuf.repro.launch.event_log import Reader
-from eagerbuf.repro.launch.process_state import Pulse
+from eagerbuf.repro.launch.event_log import LogReader
+from eagerbuf.repro.launch.process_state import ProcessState, main_thread
+from eagerbuf.repro.launch.status import WorkerStatus
 
-FILES = ("journal", "stack", "stderr")
+FILES = ("log", "stack", "stderr")
+Files = dict[str, IO[bytes]]
+OUTERMOST = "in _run_module_as_main"  # the last line of a stack that is whole
 
 
-@dataclass
-class Member:
-    """One rank's process and the unnamed files that it writes to."""
+class Worker:
+    """A process started with files that have no names, so that nothing of them is left."""
 
-    process: subprocess.Popen[bytes]
-    journal: Reader
-    files: dict[str, IO[bytes]]
-    pulse: Pulse
+    def __init__(self, rank: int, start: Callable[[Files], subprocess.Popen[bytes]]) -> None:
+        """Start it by `start`; OSError if that, or a file, fails."""
+        self.status = WorkerStatus(rank)
+        self.files = unnamed_files()
+        try:
+            self.process = start(self.files)
+        except BaseException:
+            close(self.files)
+            raise
+        self._log = LogReader(self.files["log"].fileno())
+        self._state = ProcessState(self.process.pid)
 
-    def text(self, name: str) -> str:
-        """What the rank has written to one of its files so far."""
+    def look(self, now: float) -> None:
+        """Bring the status up to date; `now`: seconds since the run's start."""
+        exit_code = self.process.poll()
+        lines = self._log.new_lines()  # after the poll: the last words of one that has ended
+        self.status.lines += lines
+        if exit_code is not None:
+            self._note_end(exit_code, now)
+            return
+        self._state.look()
+        self.status.stopped, self.status.starved = self._state.stopped, self._state.starved
+        if not lines:  # whoever writes is not blocked
+            self._look_at_main_thread()
+
+    def _look_at_main_thread(self) -> None:
+        seen = main_thread(self.process.pid)
+        self.status.cpu_s, self.status.asleep = seen or (self.status.cpu_s, False)
+
+    def _note_end(self, exit_code: int, now: float) -> None:
+        if self.status.exit_code is None:
+            self.status.exit_code, self.status.ended = exit_code, now
+            self.status.stopped = self.status.starved = False
+        self.status.stderr = self._text("stderr")
+
+    def _text(self, name: str) -> str:
         descriptor = self.files[name].fileno()
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
+    def ask_for_stack(self) -> None:
+        """Have its main thread write its stack; one that stands stopped must go on to do so."""
+        _signal_main_thread(self.process, signal.SIGUSR1)
+        if self.status.stopped:
+            self.process.send_signal(signal.SIGCONT)
+
+    def has_stack(self) -> bool:
+        """Whether the stack that was asked for is whole; the status has what there is."""
+        self.status.stack = self._text("stack")
+        return OUTERMOST in self.status.stack
+
     def release(self) -> None:
-        """Close the standard input that keeps a rank which is through; it may be gone already."""
+        """Close the standard input that keeps a worker which is through; it may be gone already."""
         if self.process.stdin is not None:
             with suppress(OSError):
                 self.process.stdin.close()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the rank to end, `seconds` at most."""
+        """Wait for it to end, `seconds` at most."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(max(seconds, 0.0))
 
-    def bury(self) -> None:
-        """Wait for a rank that was killed, then close what was shared with it."""
+    def reap(self) -> None:
+        """Wait for a worker that was killed, then close what was shared with it."""
         self.process.wait()
         self.release()
         close(self.files)
-
-
-def ask_for_stack(member: Member, *, stopped: bool) -> None:
-    """Have a rank's main thread write its stack; one that stands stopped must go on to do so."""
-    _signal_main_thread(member.process, signal.SIGUSR1)
-    if stopped:
-        member.process.send_signal(signal.SIGCONT)
 
 
 def _signal_main_thread(process: subprocess.Popen[bytes], number: int) -> None:
@@ -65,19 +100,19 @@ def _signal_main_thread(process: subprocess.Popen[bytes], number: int) -> None:
         tgkill(process.pid, process.pid, number)
 
 
-def unnamed_files() -> dict[str, IO[bytes]]:
+def unnamed_files() -> Files:
     """One file for each of FILES, with no name anywhere, so that nothing can be left of it.
 
     In memory on Linux: a full or read-only temporary folder does not matter. Elsewhere an OSError
     that names the temporary folder if it cannot hold files.
     """
-    files: dict[str, IO[bytes]] = {}
+    files: Files = {}
     try:
         for name in FILES:
             files[name] = _unnamed_file(name)
     except OSError as error:
         close(files)
-        said = f"no file for the ranks to write to: {error.strerror}; set TMPDIR to a folder"
+        said = f"no file for the workers to write to: {error.strerror}; set TMPDIR to a folder"
         raise OSError(error.errno, f"{said} that can be written") from error
     return files
 
@@ -88,7 +123,7 @@ def _unnamed_file(name: str) -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
-def close(files: dict[str, IO[bytes]]) -> None:
+def close(files: Files) -> None:
     """Close them all."""
     for file in files.values():
         file.close()

@@ -14,7 +14,7 @@ from eagerbuf.consumers.tokens import needed_tokens, reserved_tokens
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from eagerbuf.models import Model
+    from eagerbuf.model import Model
 
 DRAWN = 1024  # running requests of the configurations of a table; they do not count here
 

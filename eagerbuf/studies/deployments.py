@@ -10,7 +10,7 @@ from typing import Any
 from eagerbuf._csv import Reads, Row, decimal, flag, matching, maybe, rows, text, whole
 from eagerbuf._data import data_path
 from eagerbuf.config import FIELDS, FLAGS, EngineConfig
-from eagerbuf.models import find_model
+from eagerbuf.model import find_model
 
 
 def _reads(name: str) -> Reads:

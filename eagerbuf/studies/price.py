@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf.config import EngineConfig
-from eagerbuf.models import Model, find_model, models
+from eagerbuf.model import Model, find_model, models
 from eagerbuf.sizing import RULES, TOKEN_BYTES, buffer_size, size_many
 from eagerbuf.studies.deployments import NamedDeployment
 

@@ -21,7 +21,7 @@ from eagerbuf.consumers.workspace import (
     workspace_tokens,
 )
 from eagerbuf.diagnose.findings.workspace import known_model
-from eagerbuf.models import find_model
+from eagerbuf.model import find_model
 from eagerbuf.releases import releases
 
 LAUNCH = (

@@ -3,7 +3,7 @@
 import pytest
 
 from eagerbuf._data import data_path
-from eagerbuf.models import SCHEMA, find_model, models, read_models
+from eagerbuf.model import SCHEMA, find_model, models, read_models
 
 
 def test_there_are_models_of_every_kind_each_with_a_source():

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from eagerbuf import _csv as schema
 from eagerbuf import releases
 from eagerbuf._data import data_path
-from eagerbuf.models import SCHEMA as MODEL_SCHEMA
-from eagerbuf.models import read_models
+from eagerbuf.model import SCHEMA as MODEL_SCHEMA
+from eagerbuf.model import read_models
 from eagerbuf.read import options
 from eagerbuf.simulate import workloads
 from eagerbuf.studies import deployments

@@ -14,7 +14,7 @@ FLOORS = [
     ("config",),
     ("_frames",),
     ("sizing", "admission"),
-    ("predictor", "releases", "buffers", "models"),
+    ("predictor", "releases", "buffers", "model"),
     ("shapes", "consumers"),
     ("read", "simulate"),
     ("engine",),

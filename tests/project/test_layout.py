@@ -28,7 +28,7 @@ LIGHT_ROOMS = {
     "config",
     "consumers",
     "diagnose",
-    "models",
+    "model",
     "predictor",
     "read",
     "releases",

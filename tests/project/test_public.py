@@ -48,6 +48,11 @@ def test_tab_completion_lists_every_public_name():
     assert all(getattr(eagerbuf, name) is not None for name in PUBLIC)
 
 
+def test_no_public_name_is_that_of_a_room():
+    """Or importing the room would put it in the name's place."""
+    assert not {path.stem for path in (ROOT / "eagerbuf").iterdir()} & set(PUBLIC)
+
+
 PANDAS = "class DataFrame: ...\n"  # as its types say it: not everybody has pandas-stubs
 SNIPPET = """\
 import eagerbuf

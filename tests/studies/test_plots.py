@@ -9,7 +9,7 @@ import pytest
 
 from eagerbuf import BufferSize, EngineConfig, check, plots, read_config
 from eagerbuf.consumers.tables import workspace_table
-from eagerbuf.models import find_model
+from eagerbuf.model import find_model
 from eagerbuf.plots.template import COLORS, INK
 from eagerbuf.studies import explore, whatif
 

@@ -7,7 +7,7 @@ import pytest
 
 from eagerbuf import EngineConfig, plots, price_rules
 from eagerbuf._data import data_path
-from eagerbuf.models import models
+from eagerbuf.model import models
 from eagerbuf.studies.deployments import NamedDeployment, deployments, load_deployments, log_lines
 from eagerbuf.studies.price import (
     STATED,

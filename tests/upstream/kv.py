@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from eagerbuf.models import Model
+from eagerbuf.model import Model
 from tests.upstream.engine import GETTERS, SRT
 from tests.upstream.load import Room
 from tests.upstream.wheels import Wheel

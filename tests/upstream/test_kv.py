@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from eagerbuf.models import find_model, models
+from eagerbuf.model import find_model, models
 from tests.upstream import wheels
 from tests.upstream.kv import Case, Pools, sliding_layers
 

@@ -11,7 +11,7 @@ from eagerbuf.releases import at_or_after
 from eagerbuf.sizing import max_prefill_buffer_tokens
 
 if TYPE_CHECKING:
-    from eagerbuf.models import Model
+    from eagerbuf.model import Model
 
 RULE = "pr28894"  # of the releases that size it so
 DEEPEP_SINCE, DEEPEP_SCATTERS_SINCE = "0.5.19", "0.5.22"
@@ -113,7 +113,7 @@ def known_model(path: str | None) -> Model | None:
 
     "deepseek-ai/DeepSeek-V3-0324" is DeepSeek-V3, "DeepSeek-V3.1" is not known.
     """
-    from eagerbuf.models import models
+    from eagerbuf.model import models
 
     name = re.split(r"[/\\]|--", (path or "").rstrip("/\\"))[-1].lower()
     fitting = [m for m in models() if m.num_experts and _means(name, m.name.lower())]

@@ -1,0 +1,202 @@
+"""What a CPU lacks, stood in for in every process of a released SGLang that this machine starts.
+
+Python imports this file by its name before anything else, as its folder comes first on PYTHONPATH.
+Without EAGERBUF_ENGINE_RUN in the environment it does nothing. Each stand-in is listed in
+STAND_INS; whatever is not listed there is SGLang's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+RUN = json.loads(os.environ.get("EAGERBUF_ENGINE_RUN", "null"))
+ABSENT = {
+    "sgl_kernel": "compiled CUDA kernels",
+    "flashinfer": "compiled CUDA kernels",
+    "deep_gemm": "compiled CUDA kernels",
+    "xgrammar": "structured output, which is off",
+    "outlines": "structured output, which is off",
+    "torchao": "quantisation, which is off",
+    "soundfile": "audio input, which is not sent",
+    "torchaudio": "audio input, which is not sent",
+    "torchcodec": "video input, which is not sent",
+    "decord": "video input, which is not sent",
+    "torch_memory_saver": "releases device memory, which there is none of",
+}
+STAND_INS = {
+    "triton": "no GPU to compile for: SGLang's own stub (sglang/_triton_stub.py, made for macOS)",
+    **{name: f"an empty module: {why}" for name, why in ABSENT.items()},
+    "torch.tensor": "without pin_memory, which only a GPU's driver can give",
+    "torch.library.register_fake": "passes over torchvision's operators, which need its GPU build",
+    "torch.library.Library.impl": "SGLang's operators, registered for CUDA, also under the key CPU",
+    "TorchNativeAttnBackend.get_cuda_graph_seq_len_fill_value": "1; the back end for CPUs lacks it",
+    "TorchNativeAttnBackend.get_cpu_graph_seq_len_fill_value": "1; the back end for CPUs lacks it",
+    "dp_attention.memcpy_triton": "two slices instead of a triton kernel",
+}
+Action = Callable[[ModuleType], None]
+_AFTER: dict[str, list[Action]] = {}
+
+
+def tell(**event: object) -> None:
+    """Say something to the caller of run_engine: a line of its own in the log, in one write."""
+    os.write(2, b"\n\x1e" + json.dumps(event).encode() + b"\n")
+
+
+def after(module: str) -> Callable[[Action], Action]:
+    """Have a function run on a module of SGLang as soon as that is loaded."""
+
+    def keep(action: Action) -> Action:
+        _AFTER.setdefault(module, []).append(action)
+        return action
+
+    return keep
+
+
+class _Loaded:
+    """Runs what `after` kept, and prepares torch before the first module of SGLang is loaded."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None):
+        if name == "sglang":
+            _prepare_once()
+        if name not in _AFTER:
+            return None
+        actions = _AFTER.pop(name)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+
+        def execute_and_act(module: ModuleType) -> None:
+            execute(module)
+            for action in actions:
+                action(module)
+
+        spec.loader.exec_module = execute_and_act
+        return spec
+
+
+class _Absent:
+    """Packages that are not there, as empty modules, for SGLang's own files only."""
+
+    make = None
+
+    def find_spec(self, name: str, path: object = None, target: object = None):
+        if name.split(".")[0] not in ABSENT or not _asked_by_sglang():
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        _settle_transformers()
+        return self.make(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+def _asked_by_sglang() -> bool:
+    frame = sys._getframe(2)
+    while frame and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None and f"{os.sep}sglang{os.sep}" in frame.f_code.co_filename
+
+
+def _settle_transformers() -> None:
+    """transformers looks once for what is installed; it must not find a stand-in."""
+    if "transformers.models.auto.processing_auto" not in sys.modules:
+        held = {k: sys.modules.pop(k) for k in list(sys.modules) if k.split(".")[0] in ABSENT}
+        import transformers.models.auto.processing_auto  # noqa: F401
+
+        sys.modules.update(held)
+
+
+def _prepare_once() -> None:
+    if _Absent.make is None:
+        _settle_triton()
+        _Absent.make = _install_triton_stub()
+        _stand_in_for_torch()
+
+
+def _settle_triton() -> None:
+    """torch asks once whether there is triton; it must not find the stub."""
+    import torch._inductor.compile_fx
+    import torch._inductor.runtime.triton_heuristics  # noqa: F401
+    import torch.utils._triton as triton
+
+    for ask in vars(triton).values():
+        if hasattr(ask, "cache_info"):
+            try:
+                ask()
+            except Exception:
+                continue
+
+
+def _install_triton_stub() -> type[ModuleType]:
+    places = (os.path.join(p, "sglang", "_triton_stub.py") for p in sys.path)
+    path = next(filter(os.path.isfile, places))
+    spec = importlib.util.spec_from_file_location("_sglang_triton_stub", path)
+    stub = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stub)
+    stub.install()
+    return stub._MockModule
+
+
+def _stand_in_for_torch() -> None:
+    import torch
+
+    fake, tensor, impl = torch.library.register_fake, torch.tensor, torch.library.Library.impl
+
+    def register_fake(op, *args, **kwargs):
+        if str(op).startswith("torchvision::"):
+            return lambda function: function
+        return fake(op, *args, **kwargs)
+
+    def impl_on_cpu_too(self, op, function, key="", **kwargs):
+        impl(self, op, function, key, **kwargs)
+        if key == "CUDA" and self.ns == "sglang":
+            impl(self, op, function, "CPU", **kwargs)
+
+    torch.library.register_fake = register_fake
+    torch.tensor = lambda *args, pin_memory=False, **kwargs: tensor(*args, **kwargs)
+    torch.library.Library.impl = impl_on_cpu_too
+
+
+@after("sglang.srt.layers.attention.torch_native_backend")
+def _fill_value(module: ModuleType) -> None:
+    for name in ("get_cuda_graph_seq_len_fill_value", "get_cpu_graph_seq_len_fill_value"):
+        setattr(module.TorchNativeAttnBackend, name, lambda self: 1)
+
+
+@after("sglang.srt.layers.dp_attention")
+def _memcpy(module: ModuleType) -> None:
+    def memcpy(dst, src, dim, offset, sz, offset_src):
+        at, rows = int(offset), int(sz)
+        if offset_src:
+            dst[:rows] = src[at : at + rows]
+        else:
+            dst[at : at + rows] = src[:rows]
+
+    module.memcpy_triton = memcpy
+
+
+def _die_with_parent() -> None:
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(4)
+
+
+if RUN is not None:
+    _die_with_parent()
+    faulthandler.register(signal.SIGUSR1, file=sys.__stderr__, all_threads=False)
+    sys.meta_path.insert(0, _Loaded())
+    sys.meta_path.append(_Absent())
+    import switches
+
+    switches.turn_on(RUN["switches"])

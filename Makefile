@@ -47,9 +47,9 @@ test-full: $(STAMP) lint
 	@$(CHECK) notebooks tests
 
 browser: $(STAMP)
-	@echo "browser: playwright into $(VENV); every page in a headless Chromium without a network"
-	@$(LOCKED) locks/browser.txt -q
-	@EAGERBUF_BROWSER=required $(BIN)/python -m pytest -q tests/project/test_browser.py
+	@echo "browser: playwright and JupyterLab into $(VENV); every page, and the controls, in a Chromium"
+	@$(LOCKED) locks/browser.txt -q && $(LOCKED) locks/lab.txt -q
+	@EAGERBUF_BROWSER=required $(BIN)/python -m pytest -q tests/project/test_browser.py tests/project/test_lab.py
 
 lint: $(STAMP)
 	@echo "lint: ruff, mypy (half a minute the first time)"

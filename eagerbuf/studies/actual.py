@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import SMOOTH_FACTOR, ChunkSizePredictor, probe_lengths
 from eagerbuf.sizing import RULES, buffer_size, padded_extend
 from eagerbuf.studies.deployments import NamedDeployment
@@ -82,6 +83,17 @@ def fit_table(shapes: DataFrame, limits: DataFrame) -> DataFrame:
     table.insert(6, "slack_tokens", table.max_num_tokens - table.most_tokens)
     table.insert(7, "slack_requests", table.max_bs - table.most_requests)
     return table
+
+
+def fit_one(
+    config: EngineConfig, workload: str, requests: int, smooth_factor: float | None = None
+) -> DataFrame:
+    """`fit_table` of one deployment replayed on `requests` drawn from one workload."""
+    named = [NamedDeployment("yours", config, smooth_factor, "")]
+    limits = ceilings(named)
+    model = ChunkSizePredictor(a=1e-5, b=0.02, c=30.0)  # fixed: no latency was measured
+    shapes = actual_shapes(named, [workload], requests=requests, predictor=model)
+    return fit_table(shapes, limits).drop(columns="deployment")
 
 
 def _replayed(

@@ -18,6 +18,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from notebooks.site.outputs import write_whole
 
 PLOTLY = "application/vnd.plotly.v1+json"
+WIDGET = "application/vnd.jupyter.widget-view+json"
 CELL_LIMIT_S = 300
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -107,6 +108,7 @@ def save(run: Executed) -> None:
         tags = cell.metadata.get("tags")  # papermill looks for the tag `parameters`
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         for output in cell.get("outputs", []):
+            output.get("data", {}).pop(WIDGET, None)  # without its kernel a dead control
             if PLOTLY in output.get("data", {}):
                 output["data"]["image/png"] = png(output["data"][PLOTLY])
     nbformat.validate(notebook)

@@ -110,4 +110,5 @@ def test_no_path_and_no_host_is_stored(path):
     text = path.read_text(encoding="utf-8")
     assert not re.search(r'"/(home|root|work|tmp|usr|opt)/', text)
     assert not re.search(r"/(home|root|work|tmp|usr|opt)/\w+/", text)
-    assert "widget" not in text
+    assert "widget-view" not in text
+    assert "widget-state" not in text

@@ -11,9 +11,13 @@ import pytest
 from notebooks.site.execute import execute
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
+SERVER = "python -m sglang.launch_server --model-path a/b --tp 8"
+MANY = f"{SERVER} --dp 8 --enable-dp-attention --max-running-requests 1024"
 TRIED = [
     ("02_autotune_misshape", {"max_running_requests": 1000, "tp_size": 12, "dp_size": 2}),
     ("02_autotune_misshape", {"max_running_requests": 256, "tp_size": 4, "dp_size": 4}),
+    ("05_your_deployment", {"text": f"{MANY} --chunked-prefill-size 32768", "release": None}),
+    ("05_your_deployment", {"text": SERVER, "release": "0.5.19"}),
 ]
 
 

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
-from eagerbuf._csv import Row, matching, maybe, one_of, rows, text, whole
-from eagerbuf._data import read_data
+from eagerbuf._csv import Reads, maybe, table
 
-GQA_FIELDS = ("kv_heads", "head_dim")
-MLA_FIELDS = ("kv_lora_rank", "rope_head_dim")
 # SGLang's default for --swa-full-tokens-ratio: tokens of a sliding layer to those of a full one
 SLIDING_RATIO = 0.8
 
-SCHEMA = {
-    "model": text,
-    "attention": one_of("gqa", "mla"),
-    "layers": whole(1, 10_000),
-    "full_every": whole(1, 10_000),
-    "other_layers": maybe(one_of("sliding", "linear")),
-    **{name: maybe(whole(1, 100_000)) for name in GQA_FIELDS + MLA_FIELDS},
-    "hidden_size": whole(1, 1_000_000),
-    "num_experts": whole(0, 100_000),
-    "num_experts_per_tok": whole(0, 100_000),
-    "kv_dtype_bytes": whole(1, 4),
-    "source": matching(r"https://\S+", "a public address"),
+SCHEMA: dict[str, Reads] = {
+    "model": str,
+    "attention": str,
+    "layers": int,
+    "full_every": int,
+    "other_layers": maybe(str),
+    "kv_heads": maybe(int),
+    "head_dim": maybe(int),
+    "kv_lora_rank": maybe(int),
+    "rope_head_dim": maybe(int),
+    "hidden_size": int,
+    "num_experts": int,
+    "num_experts_per_tok": int,
+    "kv_dtype_bytes": int,
+    "source": str,
 }
 
 
@@ -109,15 +108,10 @@ class Model:
         return each * (full + sliding)
 
 
-def read_models(data: bytes, name: str) -> tuple[Model, ...]:
-    """The rows of a models CSV called `name`; ValueError with file, line and reason."""
-    return tuple(map(_model, rows(data, name, SCHEMA, unique=["model"])))
-
-
 @cache
 def models() -> tuple[Model, ...]:
     """The models that ship with the package."""
-    return read_models(read_data("models.csv"), "models.csv")
+    return tuple(Model(*row.values()) for row in table("models.csv", SCHEMA))
 
 
 def find_model(name: str) -> Model:
@@ -126,28 +120,3 @@ def find_model(name: str) -> Model:
         if known.name == name:
             return known
     raise ValueError(f"model={name!r}: unknown, give one of {', '.join(m.name for m in models())}")
-
-
-def _model(row: Row) -> Model:
-    values = dict(row.values)
-    wrong = _contradiction(values)
-    if wrong:
-        raise ValueError(f"{row.where}: {wrong}")
-    return Model(name=values.pop("model"), **values)
-
-
-def _contradiction(values: dict[str, Any]) -> str:
-    """What two fields of a row say against each other; "" if nothing."""
-    gqa = values["attention"] == "gqa"
-    for name, needed in (*((n, gqa) for n in GQA_FIELDS), *((n, not gqa) for n in MLA_FIELDS)):
-        if needed != (values[name] is not None):
-            return f"{name}: {values['attention']} attention {'needs' if needed else 'has no'} it"
-    layers, every = values["layers"], values["full_every"]
-    if every > layers:
-        return f"full_every={every}: must be at most layers={layers}"
-    if (every > 1) != (values["other_layers"] is not None):
-        return f"other_layers: must be given where full_every={every} is over 1, and only there"
-    experts, chosen = values["num_experts"], values["num_experts_per_tok"]
-    if chosen > experts or (experts > 0) != (chosen > 0):
-        return f"num_experts_per_tok={chosen}: must be 1 to num_experts={experts}, or both 0"
-    return ""

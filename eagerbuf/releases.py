@@ -5,28 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from eagerbuf._csv import Row, day, flag, matching, maybe, one_of, rows, text
-from eagerbuf._data import read_data
-from eagerbuf.sizing import RULES
+from eagerbuf._csv import Reads, flag, maybe, table
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-SCHEMA = {
-    "release": matching(
-        r"\d{1,6}\.\d{1,6}\.\d{1,6}(rc\d{1,6}|\.post\d{1,6})?|main [ -~]+",
-        "a release, as 0.5.14, or a stretch of main",
-    ),
-    "newest_file": day,
+SCHEMA: dict[str, Reads] = {
+    "release": str,
+    "newest_file": str,
     "eager_runner": flag,
-    "sizing_rule": maybe(one_of(*RULES)),
+    "sizing_rule": maybe(str),
     "profile_failure_broadcast": flag,
     "probe_clipped_to_context": flag,
     "extend_autotune": flag,
-    "source": text,
+    "source": str,
 }
 
 
@@ -52,26 +42,10 @@ class Release:
         return self.release[0].isdigit()
 
 
-def load_releases(path: Path) -> tuple[Release, ...]:
-    """The rows of a releases CSV, oldest first; ValueError with file, line and reason."""
-    return _parse(path.read_bytes(), path.name)
-
-
-def _parse(data: bytes, name: str) -> tuple[Release, ...]:
-    found = rows(data, name, SCHEMA, unique=["release"])
-    parsed = tuple(map(_release, found))
-    for row, (before, release) in zip(found[1:], pairwise(parsed), strict=True):
-        if release.newest_file < before.newest_file:
-            raise ValueError(f"{row.where}: newest_file is before that of the row above")
-    if not any(row.numbered for row in parsed):
-        raise ValueError(f"{found[-1].where}: no release up to here that can be installed")
-    return parsed
-
-
 @cache
 def releases() -> tuple[Release, ...]:
     """All known releases, oldest first."""
-    return _parse(read_data("releases.csv"), "releases.csv")
+    return tuple(Release(**row) for row in table("releases.csv", SCHEMA))
 
 
 def newest_release() -> Release:
@@ -115,12 +89,3 @@ def _key(version: str) -> tuple[int, ...] | None:
         return None
     stage = {"rc": -1, None: 0, ".post": 1}[match[4]]
     return (int(match[1]), int(match[2]), int(match[3]), stage, int(match[5] or 0))
-
-
-def _release(row: Row) -> Release:
-    found = Release(**row.values)
-    if found.eager_runner != (found.sizing_rule is not None):
-        raise ValueError(
-            f"{row.where}: a release has a sizing_rule exactly if it has an eager_runner"
-        )
-    return found

@@ -10,8 +10,7 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from eagerbuf._csv import Row, matching, one_of, rows, text
-from eagerbuf._data import read_data
+from eagerbuf import _csv
 
 _SPLITS = ("in-seq-split", "round-robin-split")
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -92,15 +91,7 @@ _LONG_NAMES = {
 _MAIN = "0.5.14"  # the flags of the stretch of main before that release
 
 Version = tuple[int, ...]
-_RELEASE = matching(r"\d{1,6}(\.\d{1,6}){2}(\.post\d{1,6})?", "a release, as 0.5.14")
-SCHEMA = {
-    "option": matching(r"--?[A-Za-z0-9][A-Za-z0-9_-]*", "an option string with its dashes"),
-    "args": one_of("0", "1", "?", "*", "+"),
-    "first": _RELEASE,
-    "last": _RELEASE,
-    "program": one_of("server", "bench"),
-    "source": text,
-}
+SCHEMA = dict.fromkeys(("option", "args", "first", "last", "program", "source"), str)
 
 
 class Option(NamedTuple):
@@ -138,19 +129,7 @@ def release_name(at: Version) -> str:
 @cache
 def table() -> tuple[Option, ...]:
     """All rows of data/flags.csv."""
-    return read_options(read_data("flags.csv"), "flags.csv")
-
-
-def read_options(data: bytes, name: str) -> tuple[Option, ...]:
-    """The rows of a flags CSV; ValueError with file, line and reason."""
-    return tuple(map(_option, rows(data, name, SCHEMA, unique=["option", "program", "first"])))
-
-
-def _option(row: Row) -> Option:
-    option = Option(*row.values.values())
-    if version(option.first) > version(option.last):
-        raise ValueError(f"{row.where}: first={option.first} is after last={option.last}")
-    return option
+    return tuple(Option(*row.values()) for row in _csv.table("flags.csv", SCHEMA))
 
 
 @cache

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
-from eagerbuf._csv import Row, decimal, rows, text, whole
-from eagerbuf._data import data_path
+from eagerbuf._csv import table
 from eagerbuf.simulate.traces import load_requests
 
 if TYPE_CHECKING:
@@ -18,20 +15,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pandas import DataFrame
 
-__all__ = ["Workload", "load_requests", "load_workloads", "sample_requests", "workload_names"]
+__all__ = ["Workload", "load_requests", "sample_requests", "workload_names"]
 
-COUNT = whole(1, 999_999_999)
 SCHEMA = {
-    "workload": text,
-    "requests": COUNT,
-    "duration_s": COUNT,
-    "quantile": decimal(0, 1),
-    "prompt_tokens": COUNT,
-    "output_tokens": COUNT,
-    "source": text,
+    "workload": str,
+    "requests": int,
+    "duration_s": int,
+    "quantile": float,
+    "prompt_tokens": int,
+    "output_tokens": int,
+    "source": str,
 }
 TOKENS = ("prompt_tokens", "output_tokens")
-SAME = ("requests", "duration_s", "source")
 QUANTILES = tuple(round(0.005 * i, 3) for i in range(201))
 MAX_SAMPLES = 10_000_000
 
@@ -56,21 +51,21 @@ class Workload:
         return self.requests / self.duration_s
 
 
-def load_workloads(path: Path) -> dict[str, Workload]:
-    """The workloads of a quantile table, by name; ValueError with file, line and reason.
-
-    Each has one row for each of QUANTILES, in order, with token counts that never fall and the
-    same `requests`, `duration_s` and `source` in all of them.
-    """
-    found: dict[str, list[Row]] = {}
-    for row in rows(path.read_bytes(), path.name, SCHEMA):
-        found.setdefault(row.values["workload"], []).append(row)
-    return {name: _workload(name, group) for name, group in found.items()}
-
-
 @cache
 def _workloads() -> dict[str, Workload]:
-    return load_workloads(data_path("workload_quantiles.csv"))
+    """The workloads that ship with the package, by name: a row for each of QUANTILES."""
+    rows = table("workload_quantiles.csv", SCHEMA)
+    return {
+        name: _workload(name, list(own)) for name, own in groupby(rows, lambda r: r["workload"])
+    }
+
+
+def _workload(name: str, rows: list[dict[str, Any]]) -> Workload:
+    prompts, outputs = (
+        tuple(row[f"{kind}_tokens"] for row in rows) for kind in ("prompt", "output")
+    )
+    same = {column: rows[0][column] for column in ("requests", "duration_s", "source")}
+    return Workload(name, prompt_tokens=prompts, output_tokens=outputs, **same)
 
 
 def workload_names() -> tuple[str, ...]:
@@ -114,26 +109,3 @@ def _inverse(uniform: NDArray[float64], tokens: tuple[int, ...]) -> NDArray[int6
     import numpy as np
 
     return np.rint(np.interp(uniform, QUANTILES, tokens)).astype(np.int64)
-
-
-def _workload(name: str, group: list[Row]) -> Workload:
-    for problem in _problems(name, group):
-        raise ValueError(problem)
-    first = group[0].values
-    prompts, outputs = (tuple(row.values[column] for row in group) for column in TOKENS)
-    return Workload(name, first["requests"], first["duration_s"], prompts, outputs, first["source"])
-
-
-def _problems(name: str, group: list[Row]) -> Iterator[str]:
-    """What is wrong with the rows of one workload, each with its line."""
-    for row, expected in zip(group, QUANTILES, strict=False):
-        if row.values["quantile"] != expected:
-            yield f"{row.where}: quantile of {name} must be {expected}, the next of 0 to 1"
-    if len(group) != len(QUANTILES):
-        yield f"{group[-1].where}: {name} has {len(group)} quantiles, not {len(QUANTILES)}"
-    for before, row in pairwise(group):
-        if any(row.values[column] != before.values[column] for column in SAME):
-            yield f"{row.where}: {', '.join(SAME)} of {name} must stay the same"
-        for column in TOKENS:
-            if row.values[column] < before.values[column]:
-                yield f"{row.where}: {column}={row.values[column]} is less than the row before"

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from eagerbuf._csv import Reads, Row, decimal, flag, matching, maybe, rows, text, whole
-from eagerbuf._data import data_path
+from eagerbuf._csv import Reads, flag, maybe, table
 from eagerbuf.config import FIELDS, FLAGS, EngineConfig
-from eagerbuf.model import find_model
 
-
-def _reads(name: str) -> Reads:
-    if name == "moe_a2a_backend":
-        return matching(r"[a-z0-9_]+", "a backend's name")
-    return flag if name in FLAGS else whole(-1)
-
-
-SCHEMA = {
-    "name": text,
-    **{name: maybe(_reads(name)) for name in FIELDS},
-    "smooth_factor": maybe(decimal()),
-    "model": maybe(text),
-    "kv_bytes_per_token": maybe(decimal(1)),
-    "source": text,
+EXTRA = {"smooth_factor": maybe(float), "model": maybe(str), "kv_bytes_per_token": maybe(float)}
+SCHEMA: dict[str, Reads] = {
+    "name": str,
+    **{name: maybe(flag if name in FLAGS else int) for name in FIELDS},
+    "moe_a2a_backend": maybe(str),
+    **EXTRA,
+    "source": str,
 }
-
-EXTRA = ("smooth_factor", "model", "kv_bytes_per_token")
-OPTIONAL = (*FIELDS, *EXTRA)
 
 
 @dataclass(frozen=True)
@@ -49,33 +36,25 @@ class NamedDeployment:
     ranks_known: bool = True
 
 
-def load_deployments(path: Path) -> tuple[NamedDeployment, ...]:
-    """The rows of a deployments CSV; ValueError with file, line and reason."""
-    found = rows(path.read_bytes(), path.name, SCHEMA, unique=["name"], optional=OPTIONAL)
-    return tuple(map(_deployment, found))
-
-
 @cache
 def deployments() -> tuple[NamedDeployment, ...]:
     """The deployments that ship with the package."""
-    return load_deployments(data_path("deployments.csv"))
+    return _named("deployments.csv")
 
 
 @cache
 def log_lines() -> tuple[NamedDeployment, ...]:
     """KV pools of public start-up logs, and the settings that the logs show."""
-    return load_deployments(data_path("logs.csv"))
+    return _named("logs.csv")
 
 
-def _deployment(row: Row) -> NamedDeployment:
-    given = row.values
-    settings = {name: given[name] for name in FIELDS if given.get(name) is not None}
-    try:
-        config = EngineConfig(**settings)
-        if given.get("model") is not None:
-            find_model(given["model"])
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{row.where}: {error}") from None
-    extra: dict[str, Any] = {name: given.get(name) for name in EXTRA}
-    extra["ranks_known"] = given.get("tp_size") is not None
-    return NamedDeployment(given["name"], config, source=given["source"], **extra)
+def _named(file: str) -> tuple[NamedDeployment, ...]:
+    return tuple(map(_deployment, table(file, SCHEMA)))
+
+
+def _deployment(row: dict[str, Any]) -> NamedDeployment:
+    settings = {name: row[name] for name in FIELDS if row[name] is not None}
+    extra = {name: row[name] for name in EXTRA}
+    known = row["tp_size"] is not None
+    config = EngineConfig(**settings)
+    return NamedDeployment(row["name"], config, source=row["source"], ranks_known=known, **extra)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eagerbuf._data import data_path
-from eagerbuf.model import SCHEMA, find_model, models, read_models
+from eagerbuf.model import SCHEMA, find_model, models
+from tests.core.shipped import DATA
 
 
 def test_there_are_models_of_every_kind_each_with_a_source():
@@ -74,36 +74,7 @@ def test_an_unknown_model_is_named():
         find_model("Llama-9")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("model,attention", "name,attention", "line 1: columns must be model"),
-        ("DeepSeek-V3,mla,61", "DeepSeek-V3,mha,61", "line 2: attention='mha' must be one of"),
-        ("DeepSeek-V3,mla,61", "DeepSeek-V3,gqa,61", "line 2: kv_heads: gqa attention needs it"),
-        ("DeepSeek-V3,mla,61", "DeepSeek-V3,mla,0", "line 2: layers='0' must be a whole"),
-        ("DeepSeek-V2,mla,60", "DeepSeek-V3,mla,60", "line 3: model='DeepSeek-V3' stands in"),
-        ("gqa,48,4,linear", "gqa,48,4,", "line 8: other_layers.*full_every=4"),
-        ("gqa,48,4,linear", "gqa,48,1,linear", "line 8: other_layers.*full_every=1"),
-        ("gqa,48,4,linear", "gqa,48,49,linear", "line 8: full_every=49.*layers=48"),
-        (
-            "gqa,48,4,linear,2,256,,,",
-            "gqa,48,4,linear,2,256,512,,",
-            "line 8: kv_lora_rank: gqa.*no",
-        ),
-        ("2048,512,10,2", "2048,8,10,2", "line 8: num_experts_per_tok=10"),
-        ("2048,512,10,2", "2048,512,0,2", "line 8: num_experts_per_tok=0"),
-        (",2,https://github.com/openai", ",2,a blog of openai", "line 12: source="),
-    ],
-)
-def test_a_damaged_file_is_named_by_line_and_reason(old, new, words):
-    text = data_path("models.csv").read_text(encoding="utf-8")
-    assert old in text
-    damaged = text.replace(old, new, 1).encode()
-    with pytest.raises(ValueError, match=f"models.csv, {words}"):
-        read_models(damaged, "models.csv")
-
-
 def test_the_readme_of_the_data_explains_every_column():
-    text = data_path("README.md").read_text(encoding="utf-8")
+    text = (DATA / "README.md").read_text(encoding="utf-8")
     section = text.split("## models.csv")[1].split("\n## ")[0]
     assert all(f"`{column}`" in section for column in SCHEMA)

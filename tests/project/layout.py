@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "eagerbuf"
 # from the ground up: a room may import the floors before its own
 FLOORS = [
-    ("_arrays", "_csv", "_data", "_html"),
+    ("_arrays", "_csv", "_html"),
     ("config",),
     ("_frames",),
     ("sizing", "admission"),

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eagerbuf import load_requests, sample_requests
-from eagerbuf._data import data_path
 from eagerbuf.simulate import traces
-from eagerbuf.simulate.workloads import QUANTILES, load_workloads, workload_names
+from eagerbuf.simulate.workloads import QUANTILES, _workloads, workload_names
 
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 MOONCAKE = '{"timestamp": 3000, "input_length": 7, "output_length": 2, "hash_ids": [0, 14]}\n'
@@ -197,7 +196,7 @@ def test_the_four_workloads_are_there():
 
 @pytest.mark.parametrize("workload", workload_names())
 def test_samples_follow_the_quantiles_and_the_rate(workload):
-    source = load_workloads(data_path("workload_quantiles.csv"))[workload]
+    source = _workloads()[workload]
     frame = sample_requests(workload, 20_000, seed=7)
     for column, stored in (
         ("prompt_tokens", source.prompt_tokens),
@@ -217,17 +216,10 @@ def test_samples_follow_the_quantiles_and_the_rate(workload):
     assert gaps.std() == pytest.approx(mean, rel=0.1)  # exponential: as large as the mean
 
 
-def test_a_table_is_read_as_written(tmp_path):
-    source = load_workloads(written(tmp_path, table()))["one"]
-    assert source.prompt_tokens == tuple(range(10, 211))
-    assert source.output_tokens[:4] == (1, 1, 2, 2)
-    assert source.rate == 2.5
-
-
-def test_lengths_are_interpolated_between_quantiles(tmp_path, monkeypatch):
+def test_lengths_are_interpolated_between_quantiles(monkeypatch):
     # two tokens a quantile step of 0.005 are 400 over the whole: every length of a uniform one
-    steep = {"one": load_workloads(written(tmp_path, table()))["one"]}
-    steep["one"] = dataclasses.replace(steep["one"], prompt_tokens=tuple(range(1000, 1402, 2)))
+    real = _workloads()["azure-2023-code"]
+    steep = {"one": dataclasses.replace(real, prompt_tokens=tuple(range(1000, 1402, 2)))}
     monkeypatch.setattr("eagerbuf.simulate.workloads._workloads", lambda: steep)
     prompts = sample_requests("one", 40_000)["prompt_tokens"]
     assert prompts.nunique() == 401
@@ -255,50 +247,3 @@ def test_a_seed_gives_the_same_requests_and_fewer_are_the_first():
 def test_what_cannot_be_sampled_is_named(workload, n, words):
     with pytest.raises(ValueError, match=words):
         sample_requests(workload, n)
-
-
-def table(change=lambda lines: lines):
-    """A good quantile table of one workload, after a change of its lines."""
-    lines = ["workload,requests,duration_s,quantile,prompt_tokens,output_tokens,source"]
-    lines += [f"one,50,20,{0.005 * i:.3f},{10 + i},{1 + i // 2},s" for i in range(201)]
-    return "\n".join(change(lines)) + "\n"
-
-
-def edited(number, old, new):
-    """Replace text in the line of that number, counted as an editor counts."""
-
-    def change(lines):
-        assert old in lines[number - 1]
-        return [*lines[: number - 1], lines[number - 1].replace(old, new), *lines[number:]]
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda lines: lines[:0], "line 1: columns must be workload,requests"),
-        (lambda lines: lines[:1], "line 1: no rows after it"),
-        (edited(1, "quantile", "q"), "line 1: columns must be"),
-        (lambda lines: lines[:-1], "line 201: one has 200 quantiles, not 201"),
-        (lambda lines: [*lines, lines[-1]], "line 203: one has 202 quantiles, not 201"),
-        (lambda lines: lines[:5] + lines[6:], "line 6: quantile of one must be 0.02"),
-        (edited(4, "0.010", "0.011"), "line 4: quantile of one must be 0.01,"),
-        (edited(4, "0.010", "x"), "line 4: quantile='x' must be a number of 0 to 1"),
-        (edited(9, ",17,", ",15,"), "line 9: prompt_tokens=15 is less"),
-        (edited(202, ",101", ",7"), "line 202: output_tokens=7 is less"),
-        (edited(7, ",50,", ",51,"), "line 7: requests, duration_s, source of one must stay"),
-        (edited(7, ",20,", ",21,"), "line 7: requests, duration_s, source of one must stay"),
-        (edited(7, ",20,", ",0,"), "line 7: duration_s='0' must be a whole number"),
-        (edited(7, ",20,", ",2.5,"), "line 7: duration_s='2.5'"),
-        (edited(2, ",10,", ",-10,"), "line 2: prompt_tokens='-10'"),
-        (edited(2, ",10,", ",,"), "line 2: prompt_tokens=''"),
-        (edited(2, "one", ""), "line 2: workload='' must be text"),
-        (edited(3, ",s", ""), "line 3: must have 7 fields, has 6"),
-        (edited(3, ",s", ",s,1"), "line 3: must have 7 fields, has 8"),
-    ],
-)
-def test_a_bad_quantile_table_names_file_line_and_reason(tmp_path, change, words):
-    path = written(tmp_path, table(change), "quantiles.csv")
-    with pytest.raises(ValueError, match=rf"^quantiles\.csv.*{words}"):
-        load_workloads(path)

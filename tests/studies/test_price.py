@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from eagerbuf import EngineConfig, plots, price_rules
-from eagerbuf._data import data_path
 from eagerbuf.model import models
-from eagerbuf.studies.deployments import NamedDeployment, deployments, load_deployments, log_lines
+from eagerbuf.studies.deployments import NamedDeployment, deployments, log_lines
 from eagerbuf.studies.price import (
     STATED,
     TP_SIZES,
@@ -191,21 +190,3 @@ def test_the_title_counts_the_ceilings_that_grow():
     for title, curve in told.items():
         figure = plots.ceiling_against_pool(curve, none)
         assert figure.layout.title.text.startswith(title)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        (",DeepSeek-V3,", ",DeepSeek-V9,", "line 4: model='DeepSeek-V9'"),
-        ("15955.85", "0.5", "line 6: kv_bytes_per_token='0.5'"),
-        ("15955.85", "many", "line 6: kv_bytes_per_token='many'"),
-        (",665690,", ",-5,", "line 3: max_total_num_tokens"),
-    ],
-)
-def test_a_damaged_file_of_logs_is_named_by_line_and_reason(tmp_path, old, new, words):
-    text = data_path("logs.csv").read_text(encoding="utf-8")
-    assert old in text
-    damaged = tmp_path / "logs.csv"
-    damaged.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(ValueError, match=f"logs.csv, {words}"):
-        load_deployments(damaged)

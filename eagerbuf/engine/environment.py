@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+
+from eagerbuf.releases import releases
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 INSIDE = Path(__file__).resolve().parent / "inside"
+_MEMORY, _PREFIX = "/dev/shm", "eagerbuf-"
 FIXED = {  # for every process of an engine
     "SGLANG_USE_CPU_ENGINE": "1",
     "HF_HUB_OFFLINE": "1",
@@ -22,30 +27,27 @@ FIXED = {  # for every process of an engine
 
 @dataclass(frozen=True)
 class Differs:
-    """What a release wants otherwise than the others.
+    """What releases want otherwise than those before them, from `since` on.
 
     `entry_for`: whether SGLANG_CPU_OMP_THREADS_BIND has an entry for each "tp" or each "rank".
     """
 
-    entry_for: str = "rank"
+    since: str
+    entry_for: str
 
 
-_TP = Differs(entry_for="tp")
-RELEASES: Mapping[str, Differs] = MappingProxyType(
-    {
-        "0.5.14": _TP,
-        "0.5.15": _TP,
-        "0.5.15.post1": _TP,
-        "0.5.16": _TP,
-        "0.5.17": _TP,
-        "0.5.18": _TP,
-        "0.5.19": Differs(),
-        "0.5.20": Differs(),
-        "0.5.21": Differs(),
-        "0.5.22": Differs(),
-        "0.5.23": Differs(),
-    }
-)
+DIFFERS = (Differs("0.5.14", entry_for="tp"), Differs("0.5.19", entry_for="rank"))
+
+
+def known_releases() -> list[str]:
+    """Every release that has an eager runner, oldest first."""
+    return [row.release for row in releases() if row.numbered and row.eager_runner]
+
+
+def differs(release: str) -> Differs:
+    """What this release wants: the last entry of DIFFERS that is not newer."""
+    order = known_releases()
+    return [row for row in DIFFERS if order.index(row.since) <= order.index(release)][-1]
 
 
 class EngineMissing(ValueError):
@@ -69,19 +71,16 @@ def available(release: str) -> bool:
 
 def why_not(release: str) -> str | None:
     """One line that says what is missing and how to get it, None if nothing is."""
-    if release not in RELEASES:
-        return f"release={release!r}: no engine with an eager runner, give one of {_known()}"
+    if release not in known_releases():
+        known = ", ".join(known_releases())
+        return f"release={release!r}: not known to have an eager runner, give one of {known}"
     if sys.platform != "linux":
         return "SGLang runs on Linux only"
     if not (engine_folder() / "packages").is_dir():
         return "SGLang is not set up on this machine: run `make engine`"
     if not (release_folder(release) / "sglang").is_dir():
-        return f"release={release!r} is not set up on this machine: run `make engine`"
+        return f"SGLang {release} is not set up: run `make engine RELEASES={release}`"
     return None
-
-
-def _known() -> str:
-    return ", ".join(RELEASES)
 
 
 def python_path(release: str) -> str:
@@ -93,3 +92,18 @@ def python_path(release: str) -> str:
 def package_roots(release: str) -> list[str]:
     """Folders that stacks are shown without."""
     return [str(place) for place in (release_folder(release), engine_folder() / "packages", INSIDE)]
+
+
+@contextmanager
+def run_folder() -> Iterator[str]:
+    """A folder for the model and the sockets of one run; in memory where no full disk matters.
+
+    One whose run was killed is removed by the next run.
+    """
+    place = _MEMORY if os.access(_MEMORY, os.W_OK) else tempfile.gettempdir()
+    for old in Path(place).glob(f"{_PREFIX}*-*"):
+        if not Path("/proc", old.name.split("-")[1]).exists():
+            shutil.rmtree(old, ignore_errors=True)
+    prefix = f"{_PREFIX}{os.getpid()}-"
+    with tempfile.TemporaryDirectory(dir=place, prefix=prefix, ignore_cleanup_errors=True) as found:
+        yield found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -17,10 +17,11 @@ import psutil
 from eagerbuf.engine.environment import (
     FIXED,
     INSIDE,
-    RELEASES,
     EngineMissing,
+    differs,
     package_roots,
     python_path,
+    run_folder,
     why_not,
 )
 from eagerbuf.engine.interrupts import Interrupts
@@ -28,6 +29,7 @@ from eagerbuf.engine.log import Log
 from eagerbuf.engine.report import EngineReport
 from eagerbuf.engine.stacks import relative
 from eagerbuf.engine.supervise import Session, StallClock
+from eagerbuf.sizing import find_rule
 
 POLL_S = 0.2
 FLAGS = (
@@ -58,30 +60,36 @@ def run_engine(
     config.json, `switches` are those of inside/switches.py.
     EngineMissing (a ValueError) says how to set a release up, ValueError what a flag lacks.
     """
+    _check(rule, stall_s=stall_s, limit_s=limit_s)
+    pairs = _pairs(requests)
     if (missing := why_not(release)) is not None:
         raise EngineMissing(missing)
-    if rule is not None:
-        from eagerbuf.sizing import find_rule
-
-        find_rule(rule)
     asked = {
         "flags": list(flags),
         "model": dict(model or {}),
-        "requests": _pairs(requests),
+        "requests": pairs,
         "pause_s": 1.0,
-        "entry_for": RELEASES[release].entry_for,
+        "entry_for": differs(release).entry_for,
         "switches": {"sizes": rule, **(switches or {})},
     }
     with ExitStack() as stack:
         interrupts = Interrupts()
         stack.enter_context(interrupts.noted())
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="eagerbuf-"))
+        folder = stack.enter_context(run_folder())
         run = Run(release, asked | {"folder": folder}, interrupts)
         stack.callback(run.session.end)
         outcome = run.watch(stall_s, limit_s)
         stacks = run.stacks() if outcome in ("hang", "overtime") else {}
         tags = tuple(sorted(run.tags))
         return EngineReport(release, tuple(flags), rule, outcome, run.now, stacks, run.log, tags)
+
+
+def _check(rule: str | None, **seconds: float) -> None:
+    for name, value in seconds.items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}={value}: seconds must be a positive number")
+    if rule is not None:
+        find_rule(rule)
 
 
 def _pairs(requests: Any) -> list[list[int]]:

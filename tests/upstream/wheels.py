@@ -92,7 +92,7 @@ def releases() -> list[dict[str, str]]:
 
 def known_digests() -> dict[tuple[str, str], str]:
     """(package, version) -> sha256 of the wheel; what is not listed yet is taken as it is."""
-    with (ROOT / "tests" / "upstream" / "wheels.csv").open(encoding="utf-8", newline="") as file:
+    with (ROOT / "locks" / "wheels.csv").open(encoding="utf-8", newline="") as file:
         return {(row["package"], row["version"]): row["sha256"] for row in csv.DictReader(file)}
 
 

@@ -103,10 +103,12 @@ def _observed(text: str, report: Any) -> list[Any]:
     """The largest batches of a log; pandas is loaded only if there are any."""
     if "Prefill batch" not in text and "Decode batch" not in text:
         return []
-    from eagerbuf.diagnose.observed import observed
+    from eagerbuf.diagnose.in_log import largest_in_log
     from eagerbuf.read import read_log
 
-    return observed(read_log(text, release=report.release), report.config["num_tokens_per_bs"])
+    return largest_in_log(
+        read_log(text, release=report.release), report.config["num_tokens_per_bs"]
+    )
 
 
 def _text(options: argparse.Namespace) -> str:

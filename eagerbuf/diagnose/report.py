@@ -15,7 +15,7 @@ from eagerbuf.shapes import Shape
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from eagerbuf.diagnose.observed import Observed
+    from eagerbuf.diagnose.in_log import Largest
 
 WIDTH = 96
 COLORS = {"overflows": "31", "hangs": "31", "error": "31", "unknown": "33", "warning": "33"}
@@ -132,7 +132,7 @@ class Report:
 
 def render(
     report: Report,
-    seen: Iterable[Observed] = (),
+    seen: Iterable[Largest] = (),
     *,
     explain: bool = False,
     colored: bool = False,
@@ -195,7 +195,7 @@ def _buffer(bound: Bound, verdict: str) -> str:
     return f"buffer: its size in tokens is not known{requests}{fits}"
 
 
-def _seen(report: Report, seen: Iterable[Observed]) -> Iterator[str]:
+def _seen(report: Report, seen: Iterable[Largest]) -> Iterator[str]:
     if report.rule is None:
         return
     bound = report.rules[report.rule].bound

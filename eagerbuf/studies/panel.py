@@ -79,7 +79,7 @@ class Panel:
 
         Simulated: the lengths are drawn from the trace's quantiles.
         """
-        from eagerbuf.studies.actual import fit_one
+        from eagerbuf.studies.batch_fit import fit_one
 
         given = self.deployment
         config = given if isinstance(given, EngineConfig) else given.config

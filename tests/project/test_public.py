@@ -17,8 +17,9 @@ from eagerbuf.cli import main
 from eagerbuf.repro import autotune
 from eagerbuf.repro.hang.settings import Settings
 from eagerbuf.repro.launch.status import WorkerStatus
-from eagerbuf.studies import ablations, actual, explore, whatif
+from eagerbuf.studies import ablations, batch_fit, curves, one_deployment
 from eagerbuf.studies.deployments import deployments
+from eagerbuf.studies.release_table import release_table
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = [name for name in eagerbuf.__all__ if name != "__version__"]
@@ -186,14 +187,14 @@ def tables():
         "samples": (HANG.samples, eagerbuf.HangReport),
         "model": (HANG.model, eagerbuf.HangReport),
         "events": (HANG.events, eagerbuf.HangReport),
-        "probe_table": (explore.probe_table(CONFIG, 512), explore.probe_table),
-        "chunk_curve": (explore.chunk_curve(MODEL, CONFIG, [0.75]), explore.chunk_curve),
-        "latency_curve": (explore.latency_curve(MODEL, 640), explore.latency_curve),
-        "release_table": (explore.release_table(), explore.release_table),
-        "shape_table": (whatif.shape_table(report), whatif.shape_table),
-        "other_chunks": (whatif.other_chunks(CONFIG, [512]), whatif.other_chunks),
-        "ceilings": (actual.ceilings(named), actual.ceilings),
-        "fit_table": (actual.fit_table(shapes, actual.ceilings(named)), actual.fit_table),
+        "probe_table": (curves.probe_table(CONFIG, 512), curves.probe_table),
+        "chunk_curve": (curves.chunk_curve(MODEL, CONFIG, [0.75]), curves.chunk_curve),
+        "latency_curve": (curves.latency_curve(MODEL, 640), curves.latency_curve),
+        "release_table": (release_table(), release_table),
+        "shape_table": (one_deployment.shape_table(report), one_deployment.shape_table),
+        "other_chunks": (one_deployment.other_chunks(CONFIG, [512]), one_deployment.other_chunks),
+        "ceilings": (batch_fit.ceilings(named), batch_fit.ceilings),
+        "fit_table": (batch_fit.fit_table(shapes, batch_fit.ceilings(named)), batch_fit.fit_table),
         "ablate": (ablations.ablate({"one": CONFIG}), ablations.ablate),
         "misshape_table": (near, autotune.misshape_table),
         "rarity": (autotune.rarity(near), autotune.rarity),

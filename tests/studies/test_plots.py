@@ -11,7 +11,7 @@ from eagerbuf import BufferSize, EngineConfig, check, plots, read_config
 from eagerbuf.consumers.tables import workspace_table
 from eagerbuf.model import find_model
 from eagerbuf.plots.template import COLORS, INK
-from eagerbuf.studies import explore, whatif
+from eagerbuf.studies import curves, one_deployment
 
 CONFIG = EngineConfig(12288, 128, tp_size=8, pp_size=4, enable_dynamic_chunking=True)
 CEILINGS = {"pr28386": 12288, "pr28677": 16384}
@@ -45,23 +45,23 @@ def one_report(asked="main between #28386 and #28677"):
 
 
 def drawn(report):
-    shapes = whatif.shape_table(report)
+    shapes = one_deployment.shape_table(report)
     return plots.shapes_of_one(shapes, report.to_frame(), report.rule, report.verdict)
 
 
 def figures():
-    curve = explore.latency_curve(explore_model(), 640)
+    curve = curves.latency_curve(explore_model(), 640)
     return {
-        "probes": plots.probes(explore.probe_table(CONFIG, 12288), CEILINGS),
+        "probes": plots.probes(curves.probe_table(CONFIG, 12288), CEILINGS),
         "timeline": plots.hang_timeline(EVENTS, "hang", 6.0),
         "fit": plots.latency_fit(curve, curve),
         "chunk": plots.predicted_chunk(
-            explore.chunk_curve(explore_model(), CONFIG, [0.5, 0.75]), 12288, {"pr28677": 16384}
+            curves.chunk_curve(explore_model(), CONFIG, [0.5, 0.75]), 12288, {"pr28677": 16384}
         ),
         "shapes": plots.shapes_and_ceilings(BATCHES, LIMITS),
         "bytes": plots.bytes_per_rule(LIMITS),
         "one": one_report(),
-        "what if": plots.what_if(whatif.other_chunks(CONFIG, [2048, 4096])),
+        "what if": plots.what_if(one_deployment.other_chunks(CONFIG, [2048, 4096])),
     }
 
 
@@ -100,7 +100,7 @@ def test_probes_name_both_colours_and_every_ceiling():
     assert list(figure.data[0].marker.color).count(ORANGE) == 26
     for label in ("pr28386: 12,288 tokens", "pr28677: 16,384 tokens", "26 overflow", "102 fit"):
         assert label in labels(figure)
-    fitting = plots.probes(explore.probe_table(CONFIG, 16384), {"pr28677": 16384})
+    fitting = plots.probes(curves.probe_table(CONFIG, 16384), {"pr28677": 16384})
     assert "128 fit" in labels(fitting)
     assert not [text for text in labels(fitting) if "overflow" in text]
 
@@ -247,7 +247,7 @@ def test_the_title_of_a_deployment_says_its_verdict(text, release, verdict, titl
 def test_a_lower_bound_is_called_one():
     report = check(read_config(START + "--chunked-prefill-size 8192"), "0.5.19")
     assert any(text.startswith("<b>pr28894: at least") for text in labels(drawn(report)))
-    frame = whatif.other_chunks(read_config(START + "--chunked-prefill-size 8192"), [4096])
+    frame = one_deployment.other_chunks(read_config(START + "--chunked-prefill-size 8192"), [4096])
     drawn_by_release = plots.what_if(frame)
     assert drawn_by_release.data[0].name == "buffer"  # main's small buffer needs no pool
     named = {
@@ -258,25 +258,29 @@ def test_a_lower_bound_is_called_one():
 
 def test_other_chunks_keep_what_a_text_says_beside_the_settings():
     chunks = [1024, 4096]
-    documented = read_config(whatif.DOCUMENTED)
-    assert set(whatif.other_chunks(documented, chunks).verdict) == {"fits", "overflows"}
-    free = read_config("SGLANG_EAGER_INPUT_NO_COPY=1 " + whatif.DOCUMENTED.split("\n", 1)[1])
-    frame = whatif.other_chunks(free, chunks)
+    documented = read_config(one_deployment.DOCUMENTED)
+    assert set(one_deployment.other_chunks(documented, chunks).verdict) == {"fits", "overflows"}
+    free = read_config(
+        "SGLANG_EAGER_INPUT_NO_COPY=1 " + one_deployment.DOCUMENTED.split("\n", 1)[1]
+    )
+    frame = one_deployment.other_chunks(free, chunks)
     assert set(frame.verdict) == {"fits"}
     assert set(frame.largest) == {0}
     bench = read_config(
         "python -m sglang.bench_one_batch --model-path m --batch-size 8 --input-len 4096 "
         "--max-running-requests 128 --chunked-prefill-size 65536"
     )
-    early = whatif.other_chunks(bench, chunks).query("release == '0.5.14'")
+    early = one_deployment.other_chunks(bench, chunks).query("release == '0.5.14'")
     assert early.verdict.tolist() == ["overflows", "overflows"]
     with pytest.raises(ValueError, match=r"max_running_requests, .*: not known"):
-        whatif.other_chunks(read_config("python -m sglang.launch_server --model-path m --tp 2"))
+        one_deployment.other_chunks(
+            read_config("python -m sglang.launch_server --model-path m --tp 2")
+        )
 
 
 def test_what_is_not_known_is_not_said_to_fit():
     whole = EngineConfig(4096, 8, admits_whole_prompts=True)
-    frame = whatif.other_chunks(whole, [1024, 4096])
+    frame = one_deployment.other_chunks(whole, [1024, 4096])
     assert frame.largest.isna().all()
     assert set(frame.verdict) == {"unknown"}
     figure = plots.what_if(frame)
@@ -285,7 +289,7 @@ def test_what_is_not_known_is_not_said_to_fit():
     )
     assert list(figure.data[1].y) == [None, None]
     assert set(figure.data[1].marker.color) == {COLORS["neutral"]}
-    some = pd.concat([frame, whatif.other_chunks(CONFIG, [2048])])
+    some = pd.concat([frame, one_deployment.other_chunks(CONFIG, [2048])])
     assert plots.what_if(some).layout.title.text.endswith(f"; of {len(frame)} it is not known")
 
 
@@ -296,7 +300,7 @@ def test_the_slider_colours_what_goes_wrong():
     assert len(steps) == 12
     orange = [step.args[0]["marker.color"][1].count(ORANGE) for step in steps]
     assert orange == [2] + [0] * 11
-    released = whatif.other_chunks(CONFIG, [2048])
+    released = one_deployment.other_chunks(CONFIG, [2048])
     fitting = plots.what_if(released[released.verdict == "fits"])
     assert fitting.layout.title.text.startswith("None of 11 pairs")
 
@@ -320,13 +324,13 @@ def test_the_title_names_the_ceilings_that_are_outgrown():
 def test_a_chunk_below_the_rounding_unit_is_not_told_to_shrink():
     assert title(FIGURES["chunk"]).startswith("The predicted chunk only ever shrinks")
     small = replace(CONFIG, chunked_prefill_size=40)
-    curve = explore.chunk_curve(explore_model(), small, [0.75])
+    curve = curves.chunk_curve(explore_model(), small, [0.75])
     figure = plots.predicted_chunk(curve, 40, {})
     assert title(figure) == "The predicted chunk reaches 64 tokens, more than the chunk of 40"
 
 
 def test_a_fifth_line_is_drawn():
-    curve = explore.chunk_curve(explore_model(), CONFIG, [0.1, 0.3, 0.5, 0.75, 1.0])
+    curve = curves.chunk_curve(explore_model(), CONFIG, [0.1, 0.3, 0.5, 0.75, 1.0])
     figure = plots.predicted_chunk(curve, 12288, {})
     assert len(figure.data) == 5
     assert "smoothing 1.0" in labels(figure)

@@ -1,4 +1,4 @@
-"""One deployment looked at from all sides: its shapes, its ceilings, other chunks and releases."""
+"""One deployment and its variants: the largest shapes, other chunks, other releases."""
 
 from __future__ import annotations
 

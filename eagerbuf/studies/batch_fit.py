@@ -1,4 +1,4 @@
-"""Actual batch shapes of named deployments, and the ceilings of every rule beside them."""
+"""Batches of deployments as the scheduler makes them, and how they fill each rule's buffer."""
 
 from __future__ import annotations
 

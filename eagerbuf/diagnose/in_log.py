@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-class Observed(NamedTuple):
+class Largest(NamedTuple):
     """The largest batch of one kind in a log; `page_rounded`: tokens count whole pages.
 
     `num_tokens` of a decode batch is requests times the tokens of each (None where not known).
@@ -23,7 +23,7 @@ class Observed(NamedTuple):
     page_rounded: bool
 
 
-def observed(batches: DataFrame, tokens_per_request: int | None) -> list[Observed]:
+def largest_in_log(batches: DataFrame, tokens_per_request: int | None) -> list[Largest]:
     """The largest prefill and decode batch of `read_log`'s rows, before the scheduler's padding.
 
     `tokens_per_request`: of a decode batch (`num_tokens_per_bs`), None where not known. Of several
@@ -42,5 +42,5 @@ def observed(batches: DataFrame, tokens_per_request: int | None) -> list[Observe
         else:
             tokens = None if tokens_per_request is None else requests * tokens_per_request
         rounded = kind == "prefill" and bool(own.page_rounded.fillna(False).any())
-        found.append(Observed(kind, len(own), tokens, requests, rounded))
+        found.append(Largest(kind, len(own), tokens, requests, rounded))
     return found

@@ -1,4 +1,4 @@
-"""Small tables that the notebooks and their figures start from."""
+"""Curves of PP dynamic chunking: the probes, the fitted latency, the chunk that is predicted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
-from eagerbuf.releases import releases
 from eagerbuf.sizing import probe_ceiling
 
 if TYPE_CHECKING:
@@ -56,31 +55,6 @@ def latency_curve(model: ChunkSizePredictor, longest: int, points: int = 60) -> 
     return pd.DataFrame(
         {"num_tokens": lengths, "latency_ms": [model.latency_ms(n) for n in lengths]}
     )
-
-
-def release_table() -> DataFrame:
-    """Every release: its sizing rule (NaN without an eager runner), and which faults it has.
-
-    Columns: release, newest_file, sizing_rule, probe_overflows (the first fault), hangs_if_it_fails
-    (the second), probe_clipped, extend_autotune.
-    """
-    import pandas as pd
-
-    rows = [
-        {
-            "release": known.release,
-            "newest_file": known.newest_file,
-            "sizing_rule": known.sizing_rule,
-            "probe_overflows": known.sizing_rule == "pr28386",
-            "hangs_if_it_fails": not known.profile_failure_broadcast,
-            "probe_clipped": known.probe_clipped_to_context,
-            "extend_autotune": known.extend_autotune,
-        }
-        for known in releases()
-    ]
-    frame = pd.DataFrame(rows)
-    rule = frame.sizing_rule
-    return frame.assign(sizing_rule=rule.where(rule.notna(), float("nan")))  # None in pandas 2
 
 
 def _predict(

@@ -23,6 +23,7 @@ import pytest
 import torch
 
 from eagerbuf.buffers import StaticBuffers
+from eagerbuf.engine.stacks import blocked_in, relative
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
 from eagerbuf.repro.hang import HangReport, run_hang
 from eagerbuf.repro.hang import run as hang_run
@@ -34,7 +35,6 @@ from eagerbuf.repro.hang.start_up import init_chunked_prefill, sweep
 from eagerbuf.repro.launch import worker_group
 from eagerbuf.repro.launch.event_log import EventLog
 from eagerbuf.repro.launch.outcome import Culprit, StallClock, ended_first, judge, root_cause
-from eagerbuf.repro.launch.stacks import blocked_in, relative
 from eagerbuf.repro.launch.status import WorkerStatus
 
 MARK = f"eagerbuf-test-{os.getpid()}"
@@ -555,7 +555,7 @@ def test_blocked_in_stops_at_the_ranks_own_start():
         '  File "b.py", line 2 in loop\n'
         '  File "c.py", line 3 in run_rank\n  File "d.py", line 4 in x'
     )
-    assert blocked_in(stack) == "recv < loop"
+    assert blocked_in(stack, ("run_rank",)) == "recv < loop"
 
 
 # --- the latency fit on a busy machine ---

@@ -16,9 +16,9 @@ from typing import Any
 import pandas as pd
 from pandas import DataFrame
 
+from eagerbuf.engine.stacks import relative
 from eagerbuf.repro.hang import HangReport
 from eagerbuf.repro.hang.settings import Settings
-from eagerbuf.repro.launch.stacks import relative
 from eagerbuf.repro.launch.status import WorkerStatus
 from notebooks.site.outputs import write_whole
 from tests.upstream import facts, wheels

@@ -10,15 +10,16 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf._html import html_table
+from eagerbuf.engine.stacks import blocked_in, relative
 from eagerbuf.repro.hang.settings import Settings
 from eagerbuf.repro.launch.outcome import Culprit, ended_first, root_cause
-from eagerbuf.repro.launch.stacks import blocked_in, relative
 from eagerbuf.repro.launch.status import WorkerStatus
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 _KNOWN_TO = {"rank0_only": "known to rank 0 only", "broadcast": "broadcast to all ranks"}
+_OUTERMOST = ("run_rank",)  # where a rank's own start begins
 _NO_MODEL = {"enabled": None, "a": None, "b": None, "c": None}
 
 
@@ -116,7 +117,9 @@ class HangReport:
                 "rank": seen.rank,
                 "last_step": seen.last["step"],
                 "seconds_since": round(max(seen.now - seen.last["t"], 0.0), 3),
-                "blocked_in": blocked_in(seen.stack) if self.outcome == "hang" else None,
+                "blocked_in": blocked_in(seen.stack, _OUTERMOST)
+                if self.outcome == "hang"
+                else None,
             }
 
     def _model_rows(self) -> Iterator[dict[str, Any]]:

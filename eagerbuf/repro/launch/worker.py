@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from typing import IO
 
+from eagerbuf.engine.supervise import signal_main_thread, unnamed_file
 from eagerbuf.repro.launch.event_log import LogReader
 from eagerbuf.repro.launch.process_state import ProcessState, main_thread
 from eagerbuf.repro.launch.status import WorkerStatus
@@ -64,7 +63,8 @@ class Worker:
 
     def ask_for_stack(self) -> None:
         """Have its main thread write its stack; one that stands stopped must go on to do so."""
-        _signal_main_thread(self.process, signal.SIGUSR1)
+        if self.process.poll() is None:
+            signal_main_thread(self.process.pid, signal.SIGUSR1)
         if self.status.stopped:
             self.process.send_signal(signal.SIGCONT)
 
@@ -91,36 +91,19 @@ class Worker:
         close(self.files)
 
 
-def _signal_main_thread(process: subprocess.Popen[bytes], number: int) -> None:
-    """A signal to a process may be taken by any of its threads, above all when it was stopped."""
-    tgkill = getattr(ctypes.CDLL(None), "tgkill", None)
-    if tgkill is None:
-        process.send_signal(number)
-    elif process.poll() is None:
-        tgkill(process.pid, process.pid, number)
-
-
 def unnamed_files() -> Files:
     """One file for each of FILES, with no name anywhere, so that nothing can be left of it.
 
-    In memory on Linux: a full or read-only temporary folder does not matter. Elsewhere an OSError
-    that names the temporary folder if it cannot hold files.
+    OSError that says the way out, where they are no files in memory and the disk takes none.
     """
     files: Files = {}
     try:
         for name in FILES:
-            files[name] = _unnamed_file(name)
-    except OSError as error:
+            files[name] = unnamed_file(name)
+    except OSError:
         close(files)
-        said = f"no file for the workers to write to: {error.strerror}; set TMPDIR to a folder"
-        raise OSError(error.errno, f"{said} that can be written") from error
+        raise
     return files
-
-
-def _unnamed_file(name: str) -> IO[bytes]:
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create(f"eagerbuf-{name}"), "w+b")
-    return tempfile.TemporaryFile()
 
 
 def close(files: Files) -> None:

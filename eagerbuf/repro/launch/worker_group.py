@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eagerbuf.repro.launch.interrupts import Interrupts
+from eagerbuf.engine.interrupts import Interrupts
 from eagerbuf.repro.launch.outcome import StallClock, ended_first, judge
 from eagerbuf.repro.launch.status import WorkerStatus
 from eagerbuf.repro.launch.supervised import LOST_PEER

@@ -15,6 +15,8 @@ from eagerbuf.shapes import Shape, worst_shapes
 from eagerbuf.sizing import BufferSize, Rule
 
 if TYPE_CHECKING:
+    from eagerbuf.read import Reading
+    from eagerbuf.read.flags import Bench
     from eagerbuf.read.profile import Profile
 
 NO_COPY = "SGLANG_EAGER_INPUT_NO_COPY"
@@ -204,20 +206,24 @@ def _producers(each: list[list[Shape]]) -> list[str]:
     return list(dict.fromkeys(shape.producer for shapes in each for shape in shapes))
 
 
-def describe(source: Any, release: Release) -> Deployment:
-    """A Deployment from an EngineConfig or from a Reading (config, values, unknown, sources)."""
+def describe(source: EngineConfig | Reading, release: Release) -> Deployment:
+    """What an EngineConfig or a Reading says of a deployment."""
     if isinstance(source, EngineConfig):
         values = {name: getattr(source, name) for name in FIELDS}
         return Deployment(values, _absent(values), dict.fromkeys(FIELDS, "option"), release)
     values = {name: source.values.get(name, DEFAULTS.get(name)) for name in FIELDS}
-    unknown = (frozenset(source.unknown) & set(FIELDS)) | _absent(values)
-    bench = bench_shapes(source.bench)
-    copies, model = not source.no_copy, getattr(source, "model", None)
-    tokens = _number(getattr(source, "env", {}).get(DISPATCH_TOKENS, ""))
-    profile = getattr(source, "profile", None)
-    off = getattr(source, "chunk_may_be_off", False)
-    known = (source.sources, release, copies, bench, model, profile, tokens, off)
-    return Deployment(values, unknown, *known)
+    return Deployment(
+        values,
+        (frozenset(source.unknown) & set(FIELDS)) | _absent(values),
+        source.sources,
+        release,
+        copies=not source.no_copy,
+        bench=bench_shapes(source.bench),
+        model=source.model,
+        profile=source.profile,
+        dispatch_tokens=_number(source.env.get(DISPATCH_TOKENS, "")),
+        chunk_may_be_off=source.chunk_may_be_off,
+    )
 
 
 def _number(text: str) -> int | None:
@@ -228,9 +234,7 @@ def _absent(values: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(n for n in ("max_total_num_tokens", "context_len") if values[n] is None)
 
 
-def bench_shapes(bench: Any) -> tuple[tuple[int, int], ...]:
+def bench_shapes(bench: Bench | None) -> tuple[tuple[int, int], ...]:
     """(batch size, input length) of every run of a benchmark, from (batch sizes, lengths)."""
-    if not bench:
-        return ()
-    batches, lengths = bench
-    return tuple((int(b), int(n)) for b in batches for n in lengths)
+    batches, lengths = bench or ((), ())
+    return tuple((b, n) for b in batches for n in lengths)

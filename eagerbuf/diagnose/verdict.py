@@ -58,9 +58,19 @@ def _hold(deployment: Deployment, rule: Rule) -> RuleReport:
 
 def _cases(deployment: Deployment, rule: Rule, *, logged: bool) -> list[Case]:
     """Every completion under a rule; `logged`: a log's failure happened under that very rule."""
-    told = (deployment.copies, deployment.bench, deployment.model, deployment.dispatch_tokens)
-    known = (deployment.release, rule, *told, deployment.profile if logged else None)
-    return [Case(config, *known) for config in deployment.completions]
+    return [
+        Case(
+            config,
+            deployment.release,
+            rule,
+            copies=deployment.copies,
+            bench=deployment.bench,
+            model=deployment.model,
+            dispatch_tokens=deployment.dispatch_tokens,
+            profile=deployment.profile if logged else None,
+        )
+        for config in deployment.completions
+    ]
 
 
 def _verdict(deployment: Deployment, cases: list[Case]) -> str:

@@ -2,12 +2,11 @@
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eagerbuf import RULES, EngineConfig, check
+from eagerbuf import RULES, EngineConfig, Reading, check
 from eagerbuf.config import FIELDS
 from tests.core.test_properties import configs
 
@@ -18,9 +17,7 @@ HIDDEN = [name for name in FIELDS if name != "enable_mixed_chunk"]
 def reading(config, hidden):
     """As `read_config` gives it: a field that is not known is None and named."""
     values = {name: None if name in hidden else getattr(config, name) for name in FIELDS}
-    return SimpleNamespace(
-        values=values, unknown=tuple(hidden), sources={}, bench=None, no_copy=False, release=None
-    )
+    return Reading(None, values, tuple(hidden))
 
 
 def known(config):

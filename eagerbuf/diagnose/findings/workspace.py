@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 RULE = "pr28894"  # of the releases that size it so
 DEEPEP_SINCE, DEEPEP_SCATTERS_SINCE = "0.5.19", "0.5.22"
 DEEPEP_TOKENS = "SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK"
+HELD = "the FlashInfer all-to-all workspace on each rank"
 EXAMPLE = "DeepSeek-V3"  # whose bytes are told where the model is not known
 
 
@@ -60,11 +61,11 @@ class Workspace:
         model, ranks = known_model(self.case.model), self.case.config.tp_size
         if model is not None:
             where = f"(ep_size {ranks}, {model.name})"
-            return f"{_bytes(model, ranks, tokens):,} bytes {OF} {where}"
+            return f"{_bytes(model, ranks, tokens):,} bytes of {HELD} {where}"
         example = known_model(EXAMPLE)
         told = f" ({_bytes(example, ranks, tokens):,} bytes for {EXAMPLE})" if example else ""
         slots = f"{ranks} x {tokens[0] - tokens[1]:,} tokens"
-        return f"{slots} of 4 x hidden_size + 8 x top_k bytes{told} {OF} (ep_size {ranks})"
+        return f"{slots} of 4 x hidden_size + 8 x top_k bytes{told} of {HELD} (ep_size {ranks})"
 
     @property
     def also(self) -> str:
@@ -80,9 +81,6 @@ class Workspace:
 
         now = workspace_tokens(self.reserved, self.case.dispatch_tokens)
         return int(now), int(workspace_tokens(self.enough))
-
-
-OF = "of the FlashInfer all-to-all workspace on each rank"
 
 
 def deepep_wasted(case: Case, enough: int) -> str:

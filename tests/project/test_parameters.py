@@ -16,6 +16,8 @@ MANY = f"{SERVER} --dp 8 --enable-dp-attention --max-running-requests 1024"
 TRIED = [
     ("02_autotune_misshape", {"max_running_requests": 1000, "tp_size": 12, "dp_size": 2}),
     ("02_autotune_misshape", {"max_running_requests": 256, "tp_size": 4, "dp_size": 4}),
+    ("04_other_consumers", {"chunked_prefill_size": 2048, "ep_size": 16, "model": "GLM-4.5"}),
+    ("04_other_consumers", {"chunked_prefill_size": 16384, "model": "Qwen3-30B-A3B"}),
     ("05_your_deployment", {"text": f"{MANY} --chunked-prefill-size 32768", "release": None}),
     ("05_your_deployment", {"text": SERVER, "release": "0.5.19"}),
 ]

@@ -334,17 +334,18 @@ def test_a_fifth_line_is_drawn():
     figure = plots.predicted_chunk(curve, 12288, {})
     assert len(figure.data) == 5
     assert "smoothing 1.0" in labels(figure)
-    chunks = [1024, 2048, 4096, 8192, 16384]
-    table = workspace_table([find_model("DeepSeek-V3")], [8, 16], chunks)
-    lines = [line.name for line in plots.workspace_by_ranks(table).data]
-    assert lines == ["released", *(f"chunk {chunk:,}" for chunk in reversed(chunks))]
 
 
-def test_a_workspace_without_waste_says_so():
-    table = workspace_table([find_model("DeepSeek-V3")], [8, 16], [16384])
-    whole = title(plots.workspace_by_ranks(table[table.saved_bytes == 0]))
-    assert whole.startswith("DeepSeek-V3: every token of the workspace can be used")
-    assert title(plots.workspace_by_ranks(table.assign(saved_bytes=2**30))).endswith("no token")
+def test_a_workspace_is_drawn_for_the_chunk_and_the_model_asked_for():
+    models = [find_model(name) for name in ("DeepSeek-V3", "GLM-4.5")]
+    table = workspace_table(models, [8, 16], [1024, 4096, 16384])
+    figure = plots.workspace_by_ranks(table, "GLM-4.5", 4096)
+    assert [line.name for line in figure.data] == ["released", "tight"] * 2
+    assert [line.visible for line in figure.data] == [True, True, False, False]
+    assert title(figure).startswith("GLM-4.5, chunk 4,096: ")
+    assert title(figure).endswith("on each rank hold no token")
+    whole = title(plots.workspace_by_ranks(table, "DeepSeek-V3", 16384))
+    assert whole == "DeepSeek-V3, chunk 16,384: every token of the workspace can be used"
 
 
 def test_a_search_tells_how_many_producers_reach_their_ceiling():

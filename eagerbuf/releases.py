@@ -14,6 +14,7 @@ SCHEMA: dict[str, Reads] = {
     "eager_runner": flag,
     "sizing_rule": maybe(str),
     "profile_failure_broadcast": flag,
+    "radix_cache_fails_profile": flag,
     "probe_clipped_to_context": flag,
     "extend_autotune": flag,
     "source": str,
@@ -24,6 +25,9 @@ SCHEMA: dict[str, Reads] = {
 class Release:
     """One SGLang release: `sizing_rule` is None without an eager runner, flags as in the CSV.
 
+    `profile_failure_broadcast`: a failed latency profile is told to every rank, if all TP ranks of
+    stage 0 fail alike (#37675); one that fails alone still leaves its peers in a collective.
+    `radix_cache_fails_profile`: the profile always fails with the radix cache on (#37167, #37509).
     `source` is the wheel it was read from; empty for a release older than the table.
     """
 
@@ -32,6 +36,7 @@ class Release:
     eager_runner: bool
     sizing_rule: str | None
     profile_failure_broadcast: bool
+    radix_cache_fails_profile: bool
     probe_clipped_to_context: bool
     extend_autotune: bool
     source: str = ""
@@ -68,7 +73,7 @@ def find_release(name: str | None) -> Release:
     first = next(row for row in releases() if row.eager_runner and row.numbered)
     key = _key(wanted)
     if key is not None and key < (_key(first.release) or key):
-        return Release(wanted, "", False, None, False, False, False)
+        return Release(wanted, "", *(False, None, False, False, False, False))
     raise ValueError(
         f"release={name!r}: not known here; known are {first.release} to "
         f"{newest_release().release} ({', '.join(r.release for r in releases() if r.numbered)})"

@@ -138,6 +138,7 @@ def _affected(source: EngineConfig | Reading, asked: Release) -> str:
         traits = (
             release.sizing_rule,
             release.profile_failure_broadcast,
+            release.radix_cache_fails_profile,
             release.probe_clipped_to_context,
             release == asked,
         )

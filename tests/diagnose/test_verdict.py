@@ -1,6 +1,7 @@
 """Findings and verdicts, each with its numbers, its remedy and its opposite."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -33,12 +34,35 @@ def test_the_documented_deployment():
     assert hang.severity == "warning"
     assert "0.5.20" in hang.remedy
     assert finding(report, "profile-hang", "pr28386").severity == "error"
-    assert report.affected == f"fits in 0.5.14 to {newest_release().release}"
+    newest = newest_release().release
+    held = f"fits in 0.5.14 to 0.5.18, hangs in 0.5.19, fits in 0.5.20 to {newest}"
+    assert report.affected == held
+    without = check(replace(DYNAMIC, disable_radix_cache=True), "0.5.14")
+    assert without.affected == f"fits in 0.5.14 to {newest}"
 
 
-def test_later_releases_tell_everyone():
-    assert "profile-hang" not in codes(check(DYNAMIC, "0.5.20"))
-    assert "profile-hang" in codes(check(DYNAMIC, "0.5.20"), "pr28386")
+def test_one_release_cannot_release_a_probe_to_its_radix_cache():
+    report = check(DYNAMIC, "0.5.19")
+    assert report.verdict == "hangs"
+    assert codes(report)[:2] == ["profile-fails", "profile-hang"]
+    fails = finding(report, "profile-fails")
+    assert "KeyError: None" in fails.message
+    for way_out in ("--disable-radix-cache", "0.5.20", "drop --enable-dynamic-chunking"):
+        assert way_out in fails.remedy
+    assert finding(report, "profile-hang").severity == "error"
+    for change in ({"disable_radix_cache": True}, {"enable_dynamic_chunking": False}):
+        assert check(replace(DYNAMIC, **change), "0.5.19").verdict == "fits"
+    assert {check(DYNAMIC, release).verdict for release in ("0.5.18", "0.5.20")} == {"fits"}
+
+
+def test_later_releases_tell_everyone_unless_one_tp_rank_fails_alone():
+    one_rank = replace(DYNAMIC, tp_size=1)
+    assert "profile-hang" not in codes(check(one_rank, "0.5.20"))
+    assert "profile-hang" in codes(check(one_rank, "0.5.20"), "pr28386")
+    several = check(replace(DYNAMIC, tp_size=2), newest_release().release)
+    alone = finding(several, "profile-hang")
+    assert (several.verdict, alone.severity) == ("fits", "info")
+    assert "fails alone" in alone.message
 
 
 def test_chunking_off_with_dynamic_chunking_hangs_for_certain():

@@ -295,14 +295,14 @@ def test_what_is_not_known_is_not_said_to_fit():
 
 def test_the_slider_colours_what_goes_wrong():
     figure = FIGURES["what if"]
-    assert figure.layout.title.text.startswith("2 of 24 pairs of chunk and release overflow or")
+    assert figure.layout.title.text.startswith("4 of 24 pairs of chunk and release overflow or")
     steps = figure.layout.sliders[0].steps
     assert len(steps) == 12
     orange = [step.args[0]["marker.color"][1].count(ORANGE) for step in steps]
-    assert orange == [2] + [0] * 11
+    assert orange == [2] + [0] * 6 + [2] + [0] * 4  # 0.5.19 with its radix cache on
     released = one_deployment.other_chunks(CONFIG, [2048])
     fitting = plots.what_if(released[released.verdict == "fits"])
-    assert fitting.layout.title.text.startswith("None of 11 pairs")
+    assert fitting.layout.title.text.startswith("None of 10 pairs")
 
 
 def title(figure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -15,10 +16,12 @@ from tests.upstream import draw
 from tests.upstream.compare import Comparison, answered
 from tests.upstream.engine import GETTERS, SILENT, SRT
 from tests.upstream.load import Room
+from tests.upstream.parse import tree
 from tests.upstream.wheels import NEEDED, Wheel
 
 MIXIN = f"{SRT}/managers/scheduler_pp_mixin.py"
 SIZER = f"{SRT}/managers/scheduler_components/dynamic_chunk_sizer.py"
+_PROFILERS = ("_profile_prefill_latency", "profile_and_init_predictor")
 _NO_IDS = memoryview(b"")
 UNCLIPPED = 1 << 62
 
@@ -134,6 +137,19 @@ def _rank0(parallel: Any, chunk: int | None, max_len: int) -> SimpleNamespace:
 def clips(wheel: Wheel) -> bool:
     """Whether probes stay inside the context (0.5.23 on)."""
     return max(Dynamic(wheel).probe_lengths(1000, 200)) == 200
+
+
+def releases_unlocked(wheel: Wheel) -> bool:
+    """Whether a probe is returned through the tree cache, and no node of it was locked (0.5.19)."""
+    path = SIZER if Dynamic(wheel).in_class else MIXIN
+    called = {
+        call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        for function in ast.walk(tree(wheel, path))
+        if isinstance(function, ast.FunctionDef) and function.name in _PROFILERS
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+    }
+    return "release_kv_cache" in called and not called & {"inc_lock_ref", "lock"}
 
 
 def _probe_cases(clipped: bool, salt: int, count: int) -> tuple[Any, Any]:

@@ -87,6 +87,7 @@ COLUMNS: dict[str, Callable[[Wheel], str | bool]] = {  # as in data/releases.csv
     "eager_runner": eager_runner,
     "sizing_rule": sizing_rule,
     "profile_failure_broadcast": profile_failure_broadcast,
+    "radix_cache_fails_profile": dynamic.releases_unlocked,
     "probe_clipped_to_context": dynamic.clips,
     "extend_autotune": extend_autotune,
 }

@@ -84,10 +84,18 @@ class Case:
         return run is not None and run[0] * run[1] > self.bound.max_num_tokens
 
     def profile_certain_to_fail(self) -> bool:
-        """No chunk to multiply, or a probe that the buffer does not hold."""
-        overflowing = {shape.producer for shape in self.too_many_tokens()}
-        no_chunk = self.config.profile_fails
-        return no_chunk or "profiler_probe" in overflowing
+        """No chunk to multiply, a probe that the buffer does not hold, or one never released."""
+        return self.config.profile_fails or self.probe_overflows() or self.cache_fails_profile
+
+    def probe_overflows(self) -> bool:
+        """Whether the longest probe overflows its buffer for certain."""
+        return "profiler_probe" in {shape.producer for shape in self.too_many_tokens()}
+
+    @property
+    def cache_fails_profile(self) -> bool:
+        """Whether the release cannot return a probe's memory to its radix cache."""
+        on = self.config.pp_dynamic_chunking and not self.config.disable_radix_cache
+        return self.release.radix_cache_fails_profile and on
 
     @property
     def shown_to_hang(self) -> bool:

@@ -48,7 +48,10 @@ def ends_in(case: Case) -> Finding:
     at = case.profile.at if case.profile else ""
     where = f" at probe {at}" if at else ""
     if case.broadcast:
-        why = "every rank waits for PP rank 0, which has not told that it failed or is done"
+        why = (
+            "every rank waits for PP rank 0, which has not told that it failed or is done; if one "
+            "of several TP ranks of stage 0 has failed alone, its peers wait in a collective"
+        )
     else:
         why = "if the profile has failed, only PP rank 0 knows, and the others wait for it for ever"
     return Finding(

@@ -11,9 +11,9 @@ from eagerbuf.config import EngineConfig
 from eagerbuf.diagnose.verdict import check
 from eagerbuf.read import read_config
 from eagerbuf.studies.controls import NUMBERS, controls
+from eagerbuf.studies.one_deployment import DOCUMENTED
 from eagerbuf.studies.panel import WIDGETS, Panel
 from eagerbuf.studies.sizes_html import binding
-from eagerbuf.studies.whatif import DOCUMENTED
 
 CONFIG = EngineConfig(12288, 128, tp_size=8, pp_size=4, enable_dynamic_chunking=True)
 

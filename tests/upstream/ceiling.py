@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from eagerbuf import EngineConfig
-from eagerbuf.simulate.bound_search import State, admitted
+from tests.bound_search import State, admitted
 from tests.upstream.admission import PLENTY, Admission, Queue
 from tests.upstream.engine import GETTERS, SILENT, SRT
 from tests.upstream.load import Room

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, buffer_size
-from eagerbuf.simulate.bound_search import (
+from eagerbuf.sizing import longest_prompt
+from tests.bound_search import (
     PRODUCERS,
     State,
     draw_configs,
@@ -16,8 +17,7 @@ from eagerbuf.simulate.bound_search import (
     reach,
     search,
 )
-from eagerbuf.simulate.bound_search.bound import Bounds
-from eagerbuf.sizing import longest_prompt
+from tests.bound_search.bound import Bounds
 from tests.upstream import ceiling, draw, wheels
 from tests.upstream.admission import Admission
 from tests.upstream.dynamic import Dynamic

@@ -10,10 +10,10 @@ import numpy as np
 
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor
-from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
-from eagerbuf.simulate.bound_search.draw import fitted
-from eagerbuf.simulate.bound_search.reach import exists, obstacle, reach
 from eagerbuf.simulate.scheduler import replay
+from tests.bound_search.bound import PRODUCERS, Bounds
+from tests.bound_search.draw import fitted
+from tests.bound_search.reach import exists, obstacle, reach
 
 if TYPE_CHECKING:
     from pandas import DataFrame

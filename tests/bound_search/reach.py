@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from eagerbuf import sizing
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import CONTEXT_MARGIN, ChunkSizePredictor
-from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
-from eagerbuf.simulate.bound_search.draw import longest, next_chunk
-from eagerbuf.simulate.bound_search.state import (
+from eagerbuf.simulate.scheduler.rank import Batch
+from tests.bound_search.bound import PRODUCERS, Bounds
+from tests.bound_search.draw import longest, next_chunk
+from tests.bound_search.state import (
     Admission,
     State,
     Step,
@@ -17,7 +18,6 @@ from eagerbuf.simulate.bound_search.state import (
     label,
     prefill_batch,
 )
-from eagerbuf.simulate.scheduler.rank import Batch
 
 Build = Callable[[EngineConfig], State]
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, buffer_size, sizing
-from eagerbuf.simulate.bound_search import (
+from eagerbuf.sizing import longest_prompt
+from eagerbuf.studies.deployments import deployments
+from tests.bound_search import (
     PRODUCERS,
     Bounds,
     State,
@@ -20,10 +22,8 @@ from eagerbuf.simulate.bound_search import (
     retracted,
     search,
 )
-from eagerbuf.simulate.bound_search.draw import draw_states, longest
-from eagerbuf.simulate.bound_search.search import steps
-from eagerbuf.sizing import longest_prompt
-from eagerbuf.studies.deployments import deployments
+from tests.bound_search.draw import draw_states, longest
+from tests.bound_search.search import steps
 from tests.upstream.draw import batches
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from eagerbuf import sizing
 from eagerbuf.config import EngineConfig
 from eagerbuf.shapes import worst_shapes
-from eagerbuf.simulate.bound_search.state import Step, padded
 from eagerbuf.simulate.scheduler.rows import Padding
 from eagerbuf.sizing import buffer_size
+from tests.bound_search.state import Step, padded
 
 # producer -> the shape of `worst_shapes` that bounds it
 PRODUCERS = {

@@ -8,9 +8,10 @@ from random import Random
 import numpy as np
 
 from eagerbuf.config import EngineConfig
-from eagerbuf.simulate.bound_search.bound import Bounds
-from eagerbuf.simulate.bound_search.draw import draw_configs, draw_states, draw_steps, edges, fitted
-from eagerbuf.simulate.bound_search.state import (
+from eagerbuf.simulate.scheduler.rank import Batch
+from tests.bound_search.bound import Bounds
+from tests.bound_search.draw import draw_configs, draw_states, draw_steps, edges, fitted
+from tests.bound_search.state import (
     Admission,
     State,
     Step,
@@ -18,8 +19,7 @@ from eagerbuf.simulate.bound_search.state import (
     label,
     prefill_batch,
 )
-from eagerbuf.simulate.bound_search.tally import Tally
-from eagerbuf.simulate.scheduler.rank import Batch
+from tests.bound_search.tally import Tally
 
 AT_ONCE = 200  # configurations
 STATES, STEPS, CLIMBS = 48, 4, 24  # for each configuration

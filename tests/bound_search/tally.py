@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eagerbuf.config import DEFAULTS, FIELDS, EngineConfig
-from eagerbuf.simulate.bound_search.bound import PRODUCERS, Bounds
-from eagerbuf.simulate.bound_search.state import State, Step
+from tests.bound_search.bound import PRODUCERS, Bounds
+from tests.bound_search.state import State, Step
 
 if TYPE_CHECKING:
     from pandas import DataFrame

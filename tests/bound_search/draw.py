@@ -10,8 +10,8 @@ import numpy as np
 from eagerbuf import sizing
 from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor, probe_lengths
-from eagerbuf.simulate.bound_search.state import State, Step
 from eagerbuf.simulate.scheduler.rank import Batch
+from tests.bound_search.state import State, Step
 
 PAGES = (1, 1, 1, 7, 16, 32, 64, 128, 256)
 QUEUE = 8  # waiting prompts at most

@@ -13,11 +13,14 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from eagerbuf.config import FIELDS, FLAGS
+from eagerbuf.consumers.known import SCHEMA as CONSUMER
+from eagerbuf.consumers.workspace import SINCE
 from eagerbuf.model import SCHEMA as MODEL
 from eagerbuf.model import find_model
 from eagerbuf.read.options import SCHEMA as OPTION
 from eagerbuf.read.options import version
 from eagerbuf.releases import SCHEMA as RELEASE
+from eagerbuf.releases import releases
 from eagerbuf.simulate.workloads import QUANTILES
 from eagerbuf.simulate.workloads import SCHEMA as WORKLOAD
 from eagerbuf.sizing import RULES
@@ -31,7 +34,9 @@ SCHEMAS = {
     "models.csv": MODEL,
     "workload_quantiles.csv": WORKLOAD,
     "flags.csv": OPTION,
+    "consumers.csv": CONSUMER,
 }
+PARTIAL = ("deployments.csv", "logs.csv")  # whose columns may be some of the schema's
 UNIQUE = {
     "workload_quantiles.csv": ("workload", "quantile"),
     "flags.csv": ("option", "program", "first"),
@@ -53,12 +58,15 @@ FORMS = {
     "first": NUMBERED,
     "last": NUMBERED,
     "program": "server|bench",
+    "since": NUMBERED,
+    "kind": "allocates|checks|tunes",
+    "flags": r"((--[a-z0-9-]+ |[A-Z0-9_]+=)\w+( or |$))*",
     "attention": "gqa|mla",
     "other_layers": "(sliding|linear)?",
     "num_experts": r"0|[1-9]\d{0,5}",
     "num_experts_per_tok": r"0|[1-9]\d{0,5}",
     "kv_dtype_bytes": "[1-4]",
-    **dict.fromkeys(("workload", "name", "source"), TEXT),
+    **dict.fromkeys(("workload", "name", "source", "active", "formula", "tight", "executed"), TEXT),
     **dict.fromkeys(("requests", "duration_s", "prompt_tokens", "output_tokens"), COUNT),
     **dict.fromkeys(("layers", "full_every", "hidden_size"), COUNT),
     **dict.fromkeys(("kv_heads", "head_dim", "kv_lora_rank", "rope_head_dim"), MAYBE),
@@ -86,7 +94,9 @@ def problems(file: str, data: bytes) -> Iterator[str]:
     header, *found = csv.reader(StringIO(text), strict=True)
     known = list(SCHEMAS[file])
     lacks = [name for name in known if name not in header]
-    if header != [name for name in known if name in header] or (lacks and known[0] != "name"):
+    if header != [name for name in known if name in header] or (
+        lacks and file not in ("deployments.csv", "logs.csv")
+    ):
         yield "line 1: the columns are not those of the schema, in its order"
     rows = [dict(zip(header, fields, strict=True)) for fields in found]
     for line, row in enumerate(rows, 2):
@@ -141,6 +151,16 @@ def _flags(rows: Rows) -> Iterator[str]:
             yield f"line {line}: first is after last"
 
 
+def _consumers(rows: Rows) -> Iterator[str]:
+    order = [release.release for release in releases()]
+    places = [order.index(row["since"]) for row in rows]
+    if places != sorted(places):
+        yield "not oldest first"
+    workspace = next(row for row in rows if "all-to-all" in row["name"])
+    if workspace["since"] != SINCE:
+        yield f"the workspace is there since {SINCE}"
+
+
 def _deployments(rows: Rows) -> Iterator[str]:
     for line, row in enumerate(rows, 2):
         if row.get("model"):
@@ -155,6 +175,7 @@ TOGETHER: dict[str, Callable[[Rows], Iterator[str]]] = {
     "models.csv": _models,
     "workload_quantiles.csv": _workloads,
     "flags.csv": _flags,
+    "consumers.csv": _consumers,
     "deployments.csv": _deployments,
     "logs.csv": _deployments,
 }

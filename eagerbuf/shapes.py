@@ -1,4 +1,4 @@
-"""Every producer of a batch shape, the largest shape it can make, and the padding of MLP sync."""
+"""Every batch source, the largest shape it can make, and the padding of MLP sync."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eagerbuf.sizing import (
 
 
 class Shape(NamedTuple):
-    """The largest batch of one producer: tokens and requests after the scheduler's padding.
+    """The largest batch of one source: tokens and requests after the scheduler's padding.
 
     `num_tokens` or `bs` is None where it depends on a KV pool of unknown size. `copied`: whether
     it is copied into the eager runner's buffers. `in_scheduler`: whether the scheduler or its
@@ -54,10 +54,10 @@ def mlp_sync_pad(
 
 
 def worst_shapes(config: EngineConfig, release: str | None = None) -> list[Shape]:
-    """The largest shape of every producer that exists under `config` in `release`.
+    """The largest shape of every batch source that exists under `config` in `release`.
 
-    Producers: prefill, profiler_probe, dynamic_chunk, decode, autotune_dummy, autotune_extend,
-    benchmark. `release` None means the newest known. ValueError for an unknown release.
+    Sources (`producer`): prefill, profiler_probe, dynamic_chunk, decode, autotune_dummy,
+    autotune_extend, benchmark. `release` None means the newest known. ValueError for an unknown release.
     """
     known = find_release(release)
     found = [_prefill(config), *_profiler(config, known), _decode(config)]

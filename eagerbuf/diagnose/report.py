@@ -59,7 +59,7 @@ class Report:
 
     `config`: effective values by field (None: not known or not set); `unknown`: fields that were
     needed and not given; `sources`: field -> flag, log, default or option; `shapes`: the largest
-    batch of every producer, in tokens and requests; `affected`: the verdict of every release with
+    batch of every source, in tokens and requests; `affected`: the verdict of every release with
     an eager runner; `notes`: remarks on what was read, those in `unread` on words of a command that
     were not; `assumed`: nobody named the release. A table in a notebook, elsewhere a text.
     """
@@ -168,7 +168,7 @@ def _affected(report: Report) -> str:
 
 
 def _table(report: Report) -> Iterator[str]:
-    """Producers, their largest batch, and whether the buffer holds it."""
+    """Batch sources, their largest batch, and whether the buffer holds it."""
     if report.rule is None:
         return
     bound = report.rules[report.rule].bound

@@ -29,7 +29,7 @@ CHUNKS = (1024, 2048, 4096, 6144, 8192, 12288, 16384, 24576, 32768)
 
 
 def shape_table(report: Report) -> DataFrame:
-    """The largest shape of every producer, as `worst_shapes` gives it, one row each.
+    """The largest shape of every batch source, as `worst_shapes` gives it, one row each.
 
     Columns: producer, num_tokens (tokens) and bs (requests; <NA>: not known), copied (into the
     static buffers), in_scheduler (the scheduler or its profiler makes it), formula.

@@ -46,6 +46,15 @@ def test_the_first_floor_is_seen_at_once():
     assert len(shown - {"__pycache__"}) <= MOST_ON_ONE_FLOOR
 
 
+def test_the_readme_shows_the_first_floor():
+    text = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
+    shown = text.split("## Where things are")[1].split("```")[1]
+    rooms = {room(module) for module in EDGES if not room(module).startswith("_")}
+    told = {r for r in rooms if f" {r}.py " in shown or f" {r}/ " in shown}
+    assert rooms == told
+    assert {name for name in FLOOR if not name.startswith("_")} == rooms
+
+
 def test_no_module_is_part_of_a_circle():
     assert circle(EDGES) == []
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding: a code, error | warning | info, the producer, what is so, and what mends it."""
+    """One finding: code, error | warning | info, batch source, what is so, and what mends it."""
 
     code: str
     severity: str

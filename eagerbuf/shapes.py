@@ -57,7 +57,8 @@ def worst_shapes(config: EngineConfig, release: str | None = None) -> list[Shape
     """The largest shape of every batch source that exists under `config` in `release`.
 
     Sources (`producer`): prefill, profiler_probe, dynamic_chunk, decode, autotune_dummy,
-    autotune_extend, benchmark. `release` None means the newest known. ValueError for an unknown release.
+    autotune_extend, benchmark. `release` None means the newest known. ValueError for an unknown
+    release.
     """
     known = find_release(release)
     found = [_prefill(config), *_profiler(config, known), _decode(config)]

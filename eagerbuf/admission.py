@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import repeat
 from math import inf
 
 from eagerbuf.config import EngineConfig
 
+CLIP_NEW_TOKENS = 4096  # output tokens of a request that admission counts at most
 
-class _Budget:
-    """What is left for the batch, in tokens and requests; `chunk` is endless with chunking off."""
+class Budget:
+    """What is left for the batch, in tokens and requests; `chunk` is endless with chunking off.
 
-    __slots__ = ("chunk", "page_size", "pool", "prompt_tokens", "requests", "taken")
+    `full`: whether the scheduler gave up for want of requests or of KV pool, not of chunk. It then
+    does not look again before a request has left (`ScheduleBatch.batch_is_full`).
+    """
+
+    __slots__ = ("chunk", "full", "page_size", "pool", "prompt_tokens", "requests", "taken")
 
     def __init__(self, config: EngineConfig, pool: float, chunk: int, mixed_decode: int) -> None:
         self.page_size = config.page_size
@@ -20,48 +26,58 @@ class _Budget:
         self.chunk = chunk - mixed_decode if chunk else inf
         self.requests = config.max_running_requests - mixed_decode
         self.taken: list[int] = []
+        self.full = False
 
-    def take(self, tokens: int) -> bool:
-        """Add `tokens` of a request; whether `max_prefill_tokens` leaves room for another.
+    def take(self, tokens: int, output: int = 0) -> None:
+        """Add `tokens` of a request, and keep room for its `output`.
 
-        Budgets are charged whole pages, the pool one page more. Once the pool or the chunk is used
-        up, SGLang looks no further either: the next request would find no room in it.
+        Budgets are charged whole pages, the pool one page more.
         """
         paged = tokens + -tokens % self.page_size
         self.taken.append(tokens)
-        self.pool -= paged + self.page_size
+        self.pool -= paged + output + self.page_size
         self.prompt_tokens -= paged
         self.chunk -= paged
-        return self.prompt_tokens > 0
 
-    def carry(self, tokens: int) -> None:
-        """Go on with a half-done request, even where the pool has no room (upstream must)."""
-        room = min(self.chunk, self.pool)
-        self.take(int(min(tokens, room if room > 0 else self.chunk)))
+    def carry(self, tokens: int, output: int = 0, free: float = inf) -> None:
+        """Go on with a half-done request, even where the pool has no room (upstream must).
 
-    def fill(self, prompts: Iterable[int]) -> None:
+        `free`: tokens of the pool that nothing holds, reserved or not.
+        """
+        room = min(self.chunk, int(self.pool) if self.pool < inf else inf)
+        size = int(min(tokens, room if room > 0 else min(self.chunk, free)))
+        self.take(size, output if size == tokens else 0)
+
+    def fill(self, prompts: Iterable[int], outputs: Iterable[tuple[int, int]]) -> None:
         """Take prompts in order until upstream's first answer is not CONTINUE.
 
-        Charges as `take` does, but in local variables: a long queue is read three times as fast.
+        `outputs`: for each prompt the tokens still to come, and those it may make in all; the pool
+        needs room for the former and is charged the latter. Charges as `take` does, but in local
+        variables: a long queue is read three times as fast.
         """
         page, taken = self.page_size, self.taken
         pool, prompt_tokens, chunk = self.pool, self.prompt_tokens, self.chunk
         whole = chunk == inf
-        for tokens in prompts:
+        for tokens, (to_come, output) in zip(prompts, outputs, strict=False):
             if tokens < 1:
                 raise _empty_prompt(tokens)
             paged = tokens + -tokens % page
-            if len(taken) >= self.requests or tokens + page >= pool:
+            if len(taken) >= self.requests or tokens + to_come + page >= pool:
+                self.full = True
                 break
             if paged > chunk:
                 tokens = paged = int(chunk // page * page)
+                output = 0
             if paged <= 0 or (whole and taken and paged >= prompt_tokens):
                 break
             taken.append(tokens)
-            pool -= paged + page
+            pool -= paged + output + page
             prompt_tokens -= paged
             chunk -= paged
-            if prompt_tokens <= 0:  # nothing left of pool or chunk stops the next one above
+            if pool <= 0:
+                self.full = True
+                break
+            if prompt_tokens <= 0 or chunk <= 0:
                 break
 
     def fill_ignore_eos(self, prompts: Iterable[int]) -> None:
@@ -70,9 +86,16 @@ class _Budget:
             if tokens < 1:
                 raise _empty_prompt(tokens)
             paged = tokens + -tokens % self.page_size
-            if len(self.taken) >= self.requests or paged > self.pool or self.chunk <= 0:
+            if len(self.taken) >= self.requests or paged > self.pool:
+                self.full = True
                 break
-            if not self.take(int(min(tokens, self.chunk))):
+            if self.chunk <= 0:
+                break
+            self.take(int(min(tokens, self.chunk)))
+            if self.pool <= 0:
+                self.full = True
+                break
+            if self.prompt_tokens <= 0 or self.chunk <= 0:
                 break
 
 
@@ -100,31 +123,16 @@ def admit(
     size: int = config.scheduler_chunk if chunk is None else chunk
     if carried and not size:
         raise ValueError(f"carried={carried}: a half-done request exists only with chunking on")
-    pool = config.max_total_num_tokens
-    return fill_batch(
-        prompts, config, inf if pool is None else pool, size, carried, mixed_decode, ignore_eos
-    )
-
-
-def fill_batch(
-    prompts: Iterable[int],
-    config: EngineConfig,
-    pool: float,
-    chunk: int,
-    carried: int,
-    mixed_decode: int,
-    ignore_eos: bool,
-) -> list[int]:
-    """`admit` with `pool` tokens instead of the configured ones, and `chunk` 0 for none."""
-    if 0 < chunk <= mixed_decode:
+    if 0 < size <= mixed_decode:
         return []
-    budget = _Budget(config, pool, chunk, mixed_decode)
+    pool = config.max_total_num_tokens
+    budget = Budget(config, inf if pool is None else pool, size, mixed_decode)
     if carried:
         budget.carry(carried)
     if ignore_eos and config.disable_radix_cache:
         budget.fill_ignore_eos(prompts)
     else:
-        budget.fill(prompts)
+        budget.fill(prompts, repeat((0, 0)))
     return budget.taken
 
 

@@ -61,8 +61,10 @@ class Engine:
 
     def _receive(self) -> None:
         """Hand what has arrived to the ranks in turn; if nothing is left to do, wait for it."""
-        if self.received == self.done and self.arriving:
-            self.now_ns = max(self.now_ns, self.arriving[0][0])
+        if self.received == self.done and self.arriving and self.arriving[0][0] > self.now_ns:
+            self.now_ns = self.arriving[0][0]
+            for rank in self.ranks:
+                rank.idle()
         while self.arriving and self.arriving[0][0] <= self.now_ns:
             rank = self.ranks[self.received % len(self.ranks)]
             rank.queue.append(self.arriving.popleft()[1])
@@ -78,6 +80,8 @@ class Engine:
             self.steps += 1
             self.idle += batches.count(None)
         self.now_ns += self._duration(batches)
+        for rank in self.ranks:  # the batch that has come through all stages
+            rank.see((turn + 1) % self.policy.micro_batches)
         self.done = sum(rank.finished + rank.aborted for rank in self.ranks)
 
     def _duration(self, batches: Sequence[Batch | None]) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
+from eagerbuf.admission import CLIP_NEW_TOKENS
 from eagerbuf.config import MOST
 from eagerbuf.simulate.scheduler.policy import Policy
 
@@ -18,20 +19,33 @@ MAX_SECONDS = 1e9
 
 
 class Request(NamedTuple):
-    """`prompt`: tokens to prefill (after a retraction with output); `output`: tokens to come."""
+    """`prompt`: tokens to prefill (after a retraction with output); `output`: tokens to come.
+
+    `made`: output tokens before a retraction, which are now part of the prompt.
+    """
 
     prompt: int
     output: int
+    made: int = 0
+
+    @property
+    def reserve(self) -> tuple[int, int]:
+        """Output tokens that admission wants room for, and that it charges."""
+        return min(self.output, CLIP_NEW_TOKENS), min(self.output + self.made, CLIP_NEW_TOKENS)
 
 
 @dataclass(frozen=True)
 class Incoming:
-    """Requests that can run, with their arrival in nanoseconds, and how many cannot."""
+    """Requests that can run, with their arrival in nanoseconds, and how many cannot.
+
+    `shortened`: those of them whose output is cut.
+    """
 
     requests: list[Request]
     arrival_ns: list[int]
     too_long: int
     never_fits: int
+    shortened: int
 
     def counts(self) -> dict[str, int]:
         """How many requests there were, and how many were dropped for which reason."""
@@ -41,6 +55,7 @@ class Incoming:
             "dropped": dropped,
             "too_long": self.too_long,
             "never_fits": self.never_fits,
+            "shortened": self.shortened,
         }
 
     def share(self, replica: int, replicas: int) -> list[tuple[int, Request]]:
@@ -53,24 +68,27 @@ def incoming(frame: pd.DataFrame, policy: Policy) -> Incoming:
     """Sort `frame` by arrival (stable) and drop what the server would refuse.
 
     Refused: prompt and output together over context_len, at least one output token counted; a
-    prompt that has no room in an empty KV pool. ValueError names column and row.
+    prompt that has no room in an empty KV pool. What the pool or the context cannot hold of the
+    other outputs is cut, as SGLang does. ValueError names column and row.
     """
     prompt = _whole(frame, "prompt_tokens", 1)
-    output = _whole(frame, "output_tokens", 0).clip(1)
+    output = _whole(frame, "output_tokens", 0)
     arrival = _arrivals(frame)
     context = policy.config.context_len
-    too_long = prompt + output > (MOST if context is None else context)
+    too_long = prompt + output.clip(1) > (MOST if context is None else context)
     fits = _fits(prompt, policy)
+    possible = np.minimum(output, policy.most_output(prompt)).clip(0)
     order = np.argsort(arrival, kind="stable")
     order = order[(~too_long & fits)[order]]
     return Incoming(
         [
             Request(*pair)
-            for pair in zip(prompt[order].tolist(), output[order].tolist(), strict=True)
+            for pair in zip(prompt[order].tolist(), possible[order].tolist(), strict=True)
         ],
         arrival[order].tolist(),
         int(too_long.sum()),
         int((~too_long & ~fits).sum()),
+        int((possible < output)[order].sum()),
     )
 
 

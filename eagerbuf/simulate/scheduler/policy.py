@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from eagerbuf.admission import fill_batch
+import numpy as np
+
+from eagerbuf._arrays import ceil_align
+from eagerbuf.admission import admit
 from eagerbuf.config import MOST, EngineConfig
 from eagerbuf.predictor import ChunkSizePredictor
 from eagerbuf.sizing import longest_prompt
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Latency = Callable[[int], float]
 
@@ -54,6 +61,10 @@ class Policy:
         return None if tokens is None else tokens // page * page
 
     @cached_property
+    def _in_pages(self) -> EngineConfig:
+        return replace(self.config, max_total_num_tokens=self.pool)
+
+    @cached_property
     def scheduler_chunk(self) -> int:
         """The static chunk in tokens, 0 with chunking off."""
         return self.config.scheduler_chunk
@@ -70,29 +81,21 @@ class Policy:
         """Whether ranks without a prefill idle while another prefills: DP ranks that speculate."""
         return self.config.attn_dp_size > 1 and self.config.num_tokens_per_bs > 1
 
-    def admit(
-        self,
-        prompts: Iterable[int],
-        room: int | None,
-        *,
-        carried: int = 0,
-        riding: int = 0,
-        chunk: int | None = None,
-    ) -> list[int]:
-        """`eagerbuf.admit` with `room` tokens left of the KV pool; nothing when there are none.
-
-        `riding` requests decode in the batch; `room` is what they leave.
-        """
-        if room is not None and room < 1:
-            return []
-        pool = math.inf if room is None else room + riding
-        size: int = self.scheduler_chunk if chunk is None else chunk
-        return fill_batch(prompts, self.config, pool, size, carried, riding, self.ignore_eos)
-
     def fits(self, prompt: int) -> bool:
         """Whether an empty engine takes a prompt of so many tokens: length check and admission."""
         longest = math.inf if self.pool is None else longest_prompt(self.config)
-        return prompt <= longest and bool(self.admit([prompt], self.pool))
+        if self.pool == 0 or prompt > longest:  # less than a page is no pool
+            return False
+        return bool(admit([prompt], self._in_pages, ignore_eos=self.ignore_eos))
+
+    def most_output(self, prompts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Output tokens that SGLang allows after each prompt (`init_req_max_new_tokens`)."""
+        page, context = self.config.page_size, self.config.context_len
+        pool = MOST if self.pool is None else self.pool
+        in_context = min(MOST if context is None else context, pool) - 2 - prompts
+        in_pool = pool - ceil_align(prompts, page) - page - 1
+        allowed: NDArray[np.int64] = np.minimum(in_context, in_pool)
+        return allowed
 
     def next_chunk(self, history_len: int) -> int | None:
         """The predicted chunk after `history_len` tokens; None: keep the static one."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from eagerbuf._arrays import ceil_align
+from eagerbuf.admission import Budget
 from eagerbuf.simulate.scheduler.incoming import Request
 from eagerbuf.simulate.scheduler.policy import Policy
+from eagerbuf.simulate.scheduler.reserve import NewTokenRatio
 from eagerbuf.simulate.scheduler.running import Running
 
 
@@ -46,13 +48,13 @@ class Rank:
         self.policy = policy
         self.queue: deque[Request] = deque()
         self.carried: _Carried | None = None
+        config = policy.config
+        last_first = config.num_tokens_per_bs > 1
         self.running = [
-            Running(policy.config.page_size, policy.accepted_per_step)
+            Running(config.page_size, policy.accepted_per_step, last_first)
             for _ in range(policy.micro_batches)
         ]
-        # Micro-batches that cannot admit the head of the queue: true until something is freed or
-        # another head comes up, since until then a rank only fills.
-        self.blocked = [False] * policy.micro_batches
+        self.ratio = NewTokenRatio()
         self._spare = 0  # tokens of the pool, at most those free: spares counting at every step
         self.finished = self.retracted = self.aborted = 0
 
@@ -73,38 +75,52 @@ class Rank:
     @property
     def steady(self) -> bool:
         """Whether nothing can be admitted before a request arrives or finishes."""
-        return self.carried is None and (not self.queue or all(self.blocked))
+        return self.carried is None and all(
+            not (running.gone or running.extended)
+            and (not self.queue or (running.full and len(running)))
+            for running in self.running
+        )
+
+    def idle(self) -> None:
+        """Nothing is left to do: a server without work forgets what it planned for."""
+        self.ratio.reset()
+        for running in self.running:
+            running.clear()
 
     def prefill(self, turn: int) -> Batch | None:
         """Run a prefill batch if anything can be admitted, else change nothing."""
-        if self.carried is None and (not self.queue or self.blocked[turn]):
-            return None
         running = self.running[turn]
-        riding = len(running) if self.policy.mixes else 0
-        taken = self._admit(running, riding)
-        if not taken:
-            self.blocked[turn] = True
+        if self.carried is None and (running.full or not self.queue):
             return None
-        self._unblock()
+        listed = running.listed
+        places = self._places(listed)
+        if places < 1 and self.carried is None:
+            running.full = True
+            return None
+        mixing = self.policy.mixes and listed > 0
+        taken = self._admit(running, places, mixing)
+        if not taken:
+            return None
         self._spare -= sum(ceil_align(tokens, running.page_size) for tokens in taken)
         done = list(self._take(taken))
-        if riding:
-            self._spare -= running.growth_at_most
-            self.finished += running.decode()
-        running.join(done)
-        self.finished += sum(request.output == 1 for request in done)
-        kind = "mixed" if riding else "prefill"
-        return Batch(kind, sum(taken) + riding, len(taken) + riding)
+        riding = self._ride(running) if mixing else 0
+        running.join(done, mixing or self.carried is not None)
+        return Batch("mixed" if riding else "prefill", sum(taken) + riding, len(taken) + riding)
 
     def decode(self, turn: int) -> Batch | None:
         """Run a decode batch if anything is running, after making room for it."""
         running = self.running[turn]
-        self._make_room(running)
+        running.clear()
+        if not self._make_room(running):
+            self.ratio.decay(1 if len(running) else 0)
         batch = self.batch(turn)
-        if batch is not None and (finished := running.decode()):
-            self.finished += finished
-            self._unblock()
+        if batch is not None:
+            running.decode()
         return batch
+
+    def see(self, turn: int) -> None:
+        """The result of the micro-batch's last batch: finished requests free what they held."""
+        self.finished += self.running[turn].leave()
 
     def batch(self, turn: int) -> Batch | None:
         """The decode batch that would run now."""
@@ -130,6 +146,7 @@ class Rank:
     def advance(self, steps: int) -> None:
         """Decode all micro-batches so many steps, at most `steps_unchanged`."""
         self._spare -= self._growth_at_most(steps)
+        self.ratio.decay(steps * sum(1 for running in self.running if len(running)))
         for running in self.running:
             running.decode(steps)
 
@@ -144,37 +161,53 @@ class Rank:
             self._spare = self.free or 0
         return self._spare
 
-    def _admit(self, running: Running, riding: int) -> list[int]:
-        carried, slots = self.carried, self._slots(running)
-        if carried is None and slots < 1:
-            return []
-        return self.policy.admit(
-            (request.prompt for request in islice(self.queue, max(0, slots))),
-            self._room(running if riding else None),
-            carried=carried.rest if carried else 0,
-            riding=riding,
-            chunk=self.policy.next_chunk(carried.done) if carried else None,
-        )
+    def _places(self, listed: int) -> int:
+        """Requests that a batch may have: of the micro-batch's share and of the request pool.
 
-    def _room(self, riding: Running | None) -> int | None:
+        The half-done request counts although it has its place in the pool already: as upstream.
+        """
+        free = self.policy.config.max_running_requests - self.requests
+        return min(self.policy.pp_max_micro_batch_size - listed, free)
+
+    def _admit(self, running: Running, places: int, mixing: bool) -> list[int]:
+        """Tokens taken into a prefill batch; says so where the micro-batch is full after it."""
+        carried, listed = self.carried, running.listed if mixing else 0
+        chunk = self.policy.next_chunk(carried.done) if carried else None
+        size = self.policy.scheduler_chunk if chunk is None else chunk
+        room = self._room(running if mixing else None)
+        if 0 < size <= listed or room < 1:
+            return []
+        reserved = running.to_come * self.ratio.now if len(running) else 0.0
+        budget = Budget(self.policy.config, room + listed - reserved, size, listed)
+        budget.requests = places
+        if carried:
+            budget.carry(carried.rest, carried.request.reserve[1], room)
+        if self.policy.ignore_eos and self.policy.config.disable_radix_cache:
+            budget.fill_ignore_eos(request.prompt for request in self.queue)
+        else:
+            prompts = (request.prompt for request in self.queue)
+            budget.fill(prompts, (request.reserve for request in self.queue))
+        running.full |= budget.full
+        return budget.taken
+
+    def _room(self, riding: Running | None) -> float:
         """Tokens of the pool that a prefill may take, those that `riding` requests need left out.
 
         The half-done request may fill its last page, else it could wait for a page for ever.
         """
         free = self.free
         if free is None:
-            return None
+            return math.inf
         if self.carried is not None:
             free += -self.carried.done % self.policy.config.page_size
         return free if riding is None else free - riding.growth
 
-    def _slots(self, running: Running) -> int:
-        """Requests that may join: of the micro-batch's share and of the rank's request pool.
-
-        The half-done request goes on in any case, over the share of a micro-batch if need be.
-        """
-        share = self.policy.pp_max_micro_batch_size - len(running) - (self.carried is not None)
-        return min(share, self.policy.config.max_running_requests - self.requests)
+    def _ride(self, running: Running) -> int:
+        """Let what is running decode in a prefill batch; returns how many requests that is."""
+        running.clear()
+        self._spare -= running.growth_at_most
+        running.decode()
+        return len(running)
 
     def _take(self, taken: list[int]) -> Iterator[Request]:
         """Move admitted tokens out of the queue; yields the requests whose prefill is complete."""
@@ -191,24 +224,26 @@ class Rank:
             else:
                 yield request
 
-    def _make_room(self, running: Running) -> None:
-        """See that the pool has room for one more decode step of `running`."""
+    def _make_room(self, running: Running) -> bool:
+        """See that the pool has room for a decode step of `running`; whether any had to go."""
         if self.policy.pool is None:
-            return
+            return False
+        retracted = False
         if self._surely_free(running.growth_at_most) < running.growth_at_most:
             while len(running) and running.growth > (self.free or 0):
+                retracted = True
                 self._retract(running)
         self._spare -= running.growth_at_most
+        if retracted:
+            self.ratio.retracted(len(running), running.made, running.most)
+        return retracted
 
     def _retract(self, running: Running) -> None:
-        """Put the request that joined last at the end of the queue, or give it up."""
+        """Put a request at the end of the queue, or give it up where it was alone."""
+        alone = len(running) == 1
         request = running.retract()
-        if self.policy.fits(request.prompt):
+        if alone:
+            self.aborted += 1
+        else:
             self.retracted += 1
             self.queue.append(request)
-        else:
-            self.aborted += 1
-        self._unblock()
-
-    def _unblock(self) -> None:
-        self.blocked = [False] * len(self.blocked)

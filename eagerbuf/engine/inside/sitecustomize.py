@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from types import ModuleType
 
@@ -41,6 +42,8 @@ STAND_INS = {
     "TorchNativeAttnBackend.get_cuda_graph_seq_len_fill_value": "1; the back end for CPUs lacks it",
     "TorchNativeAttnBackend.get_cpu_graph_seq_len_fill_value": "1; the back end for CPUs lacks it",
     "dp_attention.memcpy_triton": "two slices instead of a triton kernel",
+    "paged.alloc_extend_kernel": "SGLang's own alloc_extend_naive instead of a triton kernel",
+    "paged.alloc_decode_kernel": "indexing instead of a triton kernel",
 }
 Action = Callable[[ModuleType], None]
 _AFTER: dict[str, list[Action]] = {}
@@ -183,6 +186,23 @@ def _memcpy(module: ModuleType) -> None:
             dst[at : at + rows] = src[:rows]
 
     module.memcpy_triton = memcpy
+
+
+@after("sglang.srt.mem_cache.allocator.paged")
+def _pages(module: ModuleType) -> None:
+    """The kernels of the paged pool, each called as `kernel[grid](...)`."""
+
+    def extend(prefix_lens, seq_lens, last_loc, free_pages, out, _, page_size):
+        sizes = prefix_lens, seq_lens, last_loc, free_pages
+        module.alloc_extend_naive(*sizes, out, page_size, out.device)
+
+    def decode(seq_lens, last_loc, free_pages, out, _, page_size):
+        begins = (seq_lens - 1) % page_size == 0
+        out[:] = last_loc + 1
+        out[begins] = free_pages[: int(begins.sum())] * page_size
+
+    for name, run in (("alloc_extend_kernel", extend), ("alloc_decode_kernel", decode)):
+        setattr(module, name, defaultdict(lambda run=run: run))
 
 
 def _die_with_parent() -> None:

@@ -30,8 +30,10 @@ def main() -> None:
     tell(at="starting the ranks")
     engine = Engine(server_args=server_args)
     tell(at="started")
-    if RUN["requests"]:
-        served = engine.loop.run_until_complete(_serve(engine, RUN["requests"]))
+    served = 0
+    for requests in RUN["requests"]:
+        engine.loop.run_until_complete(_serve(engine, requests, served))
+        served += len(requests)
         tell(at=f"served {served} requests")
     tell(done=True)
 
@@ -42,29 +44,32 @@ def _server_args(argv: list[str]) -> Any:
     return prepare_server_args(argv)
 
 
-async def _serve(engine: Any, requests: list[list[int]]) -> int:
-    """Send all requests while the scheduler pauses, so that the first batch finds them all."""
-    from sglang.srt.managers.io_struct import PauseGenerationReqInput
+async def _serve(engine: Any, requests: list[list[int]], before: int) -> None:
+    """Send all requests while the scheduler pauses, so that the first batch finds them all.
+
+    The scheduler alone pauses: the engine's front would hold the requests back too. No two of them
+    begin alike, so that they share no prefix; `before` were sent earlier.
+    """
+    from sglang.srt.managers.io_struct import ContinueGenerationReqInput, PauseGenerationReqInput
 
     tell(at=f"sending {len(requests)} requests")
-    await engine.tokenizer_manager.pause_generation(PauseGenerationReqInput(mode="in_place"))
+    front = engine.tokenizer_manager
+    await front.pause_generation(PauseGenerationReqInput(mode="in_place"))
+    front.is_pause = False
     sent = engine.async_generate(
-        input_ids=[[5 + at % 1000] * prompt for at, (prompt, _) in enumerate(requests)],
+        input_ids=[[5 + before + at] * prompt for at, (prompt, _) in enumerate(requests)],
         sampling_params=[
             {"max_new_tokens": output, "ignore_eos": True, "temperature": 0}
             for _, output in requests
         ],
     )
-    answers, _ = await asyncio.gather(sent, _go_on(engine))
-    return len(answers)
-
-
-async def _go_on(engine: Any) -> None:
-    from sglang.srt.managers.io_struct import ContinueGenerationReqInput
-
+    answers = asyncio.ensure_future(sent)
+    while len(front.rid_to_state) < len(requests) and not answers.done():
+        await asyncio.sleep(0.05)
     await asyncio.sleep(RUN["pause_s"])
     tell(at="serving them")
-    await engine.tokenizer_manager.continue_generation(ContinueGenerationReqInput())
+    await front.continue_generation(ContinueGenerationReqInput())
+    await answers
 
 
 if __name__ == "__main__":

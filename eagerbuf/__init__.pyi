@@ -7,6 +7,7 @@ from eagerbuf.diagnose.report import Report as Report
 from eagerbuf.diagnose.verdict import check as check
 from eagerbuf.engine import EngineReport as EngineReport
 from eagerbuf.engine import run_engine as run_engine
+from eagerbuf.engine.record import record_batches as record_batches
 from eagerbuf.model import Model as Model
 from eagerbuf.model import find_model as find_model
 from eagerbuf.model import models as models

@@ -10,6 +10,7 @@ from eagerbuf.config import EngineConfig
 
 CLIP_NEW_TOKENS = 4096  # output tokens of a request that admission counts at most
 
+
 class Budget:
     """What is left for the batch, in tokens and requests; `chunk` is endless with chunking off.
 

@@ -1,7 +1,4 @@
-"""Real batches: what SGLang's own scheduler sends to the eager runner, and those recorded so far.
-
-`python -m eagerbuf.engine.record` records those of the named deployments anew.
-"""
+"""Real batches: what SGLang's own scheduler sends to the eager runner."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ def record_batches(
     the latency model that dynamic chunking fitted, {} without one. NotServed where the engine ends
     otherwise than by serving them, and what `run_engine` raises.
     """
-    report = _run(Lists([requests]), release, flags=flags, rule=rule, limit_s=limit_s)
+    report = serve_and_record(Lists([requests]), release, flags=flags, rule=rule, limit_s=limit_s)
     frame = batches_of(report)
     return frame[COLUMNS].reset_index(drop=True)
 
@@ -54,7 +51,7 @@ def batches_of(report: EngineReport) -> DataFrame:
     return order
 
 
-def _run(
+def serve_and_record(
     requests: Lists,
     release: str,
     *,

@@ -59,7 +59,8 @@ def run_engine(
 
     `rule` (see RULES) sizes the eager runner's buffers in place of the release's own formula.
     `requests`: a number of short ones, or a table or pairs of prompt_tokens and output_tokens; all
-    wait before the first batch; Lists of such: served one after the other. After `stall_s` seconds in which nothing moves it is a hang; the
+    wait before the first batch; Lists of such are served one after the other. After `stall_s`
+    seconds in which nothing moves it is a hang; the
     run is over after `limit_s` seconds. `model` overrides values of the made-up model's
     config.json, `switches` are those of inside/switches.py.
     EngineMissing (a ValueError) says how to set a release up, ValueError what a flag lacks.

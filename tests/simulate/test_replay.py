@@ -6,6 +6,8 @@ from dataclasses import replace as changed
 import pytest
 
 from eagerbuf import ChunkSizePredictor, EngineConfig, replay
+from eagerbuf.simulate.scheduler import reserve
+from eagerbuf.simulate.scheduler.reserve import NewTokenRatio
 from eagerbuf.simulate.scheduler.rows import COLUMNS
 from tests.replays import D, M, P, batches, dp_config, padded, requests
 
@@ -104,7 +106,22 @@ def test_the_half_done_request_has_a_place_in_the_request_pool():
     # two and two, of which the last goes on in the first micro-batch; its chunk has room for the
     # fifth, but the pool has not until the third has finished
     first = [(P, 8, 2), (P, 8, 2), (P, 6, 1), (D, 1, 1), (D, 3, 3), (D, 1, 1)]
-    assert batches(frame) == [*first, (P, 2, 1), (D, 3, 3)]
+    assert batches(frame) == [*first, (D, 3, 3), (P, 2, 1)]
+
+
+def test_the_half_done_request_counts_twice_in_the_request_pool():
+    # one runs and one is half done, so there are places for two; the half-done one is one of them
+    # and has its row in the pool already, which leaves place for none
+    frame = replay(requests((2, 9), (10, 2), (1, 2), (1, 2)), EngineConfig(8, 3))
+    assert batches(frame)[:2] == [(P, 8, 2), (P, 4, 1)]
+    more = replay(requests((2, 9), (10, 2), (1, 2), (1, 2)), EngineConfig(8, 4))
+    assert batches(more)[:2] == [(P, 8, 2), (P, 5, 2)]
+
+
+def test_a_full_batch_admits_nothing_before_a_decode_has_taken_a_finished_request_out():
+    frame = replay(requests((4, 2), (4, 9), (4, 2)), EngineConfig(100, 2))
+    # the first is finished by the first decode, taken out by the second, and only then replaced
+    assert batches(frame)[:4] == [(P, 8, 2), (D, 2, 2), (D, 1, 1), (P, 4, 1)]
 
 
 def test_a_chunk_of_one_token_mixes_nothing_in():
@@ -212,66 +229,87 @@ def test_plain_replicas_run_apart():
 # The KV pool
 
 
-def test_a_full_pool_retracts_the_request_that_joined_last():
-    config = EngineConfig(64, 4, max_total_num_tokens=20)
-    frame = replay(requests((10, 9), (8, 5)), config)
-    # 10 + its page leave 9, too few for 8 and a page; then 10 are free. One decode fills the pool
-    # (11 + 9), so the second is retracted with 2 outputs (prompt 10, 3 to come), and comes back
-    # when the first has finished, 7 decodes later
-    first = [(P, 10, 1), (P, 8, 1), (D, 2, 2)]
-    assert batches(frame) == [*first, *[(D, 1, 1)] * 7, (P, 10, 1), (D, 1, 1), (D, 1, 1)]
-    assert (frame.attrs["retracted"], frame.attrs["finished"]) == (1, 2)
+@pytest.fixture
+def unreserved(monkeypatch):
+    """Nothing is kept for the outputs of running requests, so that the pool can run out."""
+    monkeypatch.setattr(reserve, "FIRST", 0.0)
 
 
-def test_a_request_that_outgrows_the_pool_is_given_up():
+def test_room_is_kept_for_the_outputs_to_come():
+    # of 7 outputs to come 0.7 are kept free; the second wants 4, its 2 outputs and a page
+    queue = requests((10, 8), (4, 2))
+    frame = replay(queue, EngineConfig(64, 4, max_total_num_tokens=22))  # 22 - 10 - 4.9 = 7.1
+    assert batches(frame) == [(P, 10, 1), (P, 4, 1), (D, 2, 2), *[(D, 1, 1)] * 6]
+    frame = replay(queue, EngineConfig(64, 4, max_total_num_tokens=21))
+    assert batches(frame) == [(P, 10, 1), *[(D, 1, 1)] * 7, (P, 4, 1), (D, 1, 1)]
+
+
+def test_the_room_kept_falls_with_every_decode_and_is_less_under_dp_attention():
+    alone, ranks = NewTokenRatio(False), NewTokenRatio(True)
+    assert (alone.now, round(ranks.now, 9)) == (0.7, 0.21)
+    alone.decay(300)
+    assert round(alone.now, 9) == round((0.7 + 0.098) / 2, 9)
+    alone.decay(301)
+    assert round(alone.now, 9) == 0.098
+    alone.retracted(2, 30, 99)
+    assert alone.now == 0.7  # (30 + 2 * 20) / 100
+    alone.retracted(9, 30, 99)
+    assert alone.now == 1.0
+    alone.reset()
+    assert alone.now == 0.7
+
+
+def test_outputs_that_the_pool_cannot_hold_are_cut():
     frame = replay(requests((10, 50), (3, 1)), EngineConfig(64, 4, max_total_num_tokens=20))
-    assert batches(frame) == [(P, 13, 2), *[(D, 1, 1)] * 10]
-    counts = {name: frame.attrs[name] for name in ("aborted", "retracted", "finished")}
-    assert counts == {"aborted": 1, "retracted": 0, "finished": 1}
+    # 20 - 10 and the page leave 9, of which one stays free
+    assert batches(frame) == [(P, 10, 1), (P, 3, 1), *[(D, 1, 1)] * 7]
+    assert (frame.attrs["shortened"], frame.attrs["finished"]) == (1, 2)
 
 
-def test_pages_of_the_pool_are_whole():
-    # 35 tokens are 8 pages: 3 + 3 after the prefill of 12 + 11, a fourth each with their 13th
-    # token; so the 17th of the first has no room until the second leaves with 15 tokens, 5 of its
-    # outputs made: a prompt of 16 and 4 to come
-    config = EngineConfig(64, 4, max_total_num_tokens=35, page_size=4)
-    frame = replay(requests((12, 9), (11, 9)), config)
-    alone = [(D, 1, 1)] * 4
-    assert batches(frame) == [(P, 23, 2), *[(D, 2, 2)] * 4, *alone, (P, 16, 1), *alone[:3]]
-    assert frame.attrs["retracted"] == 1
-
-
-def test_a_half_done_request_may_fill_its_own_page():
-    # one page is the whole pool, and the first chunk holds it
-    config = EngineConfig(3, 4, max_total_num_tokens=16, page_size=16, disable_radix_cache=True)
-    frame = replay(requests((7, 2)), config, ignore_eos=True)
-    assert batches(frame) == [(P, 3, 1), (P, 3, 1), (P, 1, 1), (D, 1, 1)]
-
-
-def test_a_half_done_request_at_the_end_of_a_page_has_none_to_fill():
-    # 15 pages. The running request takes a fourth one just before the other needs its twelfth, so
-    # the last 3 of the 47 wait: for one decode, and until the first, which would need a fifth
-    # page, is retracted with 13 outputs: 17 tokens to prefill and 7 to come
-    config = EngineConfig(5, 4, max_total_num_tokens=60, page_size=4, enable_mixed_chunk=True)
-    frame = replay(requests((4, 20), (47, 1, 0.001)), config, step_ms=10)
-    both = [(P, 4, 1), *[(M, 5, 2)] * 11, (D, 1, 1), (P, 3, 1)]
-    again = [(P, 4, 1), (P, 5, 1), (P, 5, 1), (P, 3, 1), *[(D, 1, 1)] * 6]
-    assert batches(frame) == both + again
+@pytest.mark.usefixtures("unreserved")
+def test_a_full_pool_retracts_the_longest_of_those_with_the_fewest_outputs():
+    config = EngineConfig(64, 4, max_total_num_tokens=30)
+    frame = replay(requests((10, 9), (8, 9)), config)
+    # 18 tokens, two more with each decode; after six of them both have 7 outputs and the first
+    # goes: 17 tokens to prefill and 2 to come, when the second has finished
+    first = [(P, 10, 1), (P, 8, 1), *[(D, 2, 2)] * 6]
+    assert batches(frame) == [*first, (D, 1, 1), (D, 1, 1), (P, 17, 1), (D, 1, 1)]
     assert (frame.attrs["retracted"], frame.attrs["finished"]) == (1, 2)
 
 
+@pytest.mark.usefixtures("unreserved")
+def test_speculation_retracts_the_request_that_joined_last():
+    config = EngineConfig(64, 4, max_total_num_tokens=30, num_tokens_per_bs=2)
+    frame = replay(requests((10, 9), (8, 9)), config)
+    assert [tokens for kind, tokens, _ in batches(frame) if kind == P] == [10, 8, 15]
+
+
+@pytest.mark.usefixtures("unreserved")
+def test_pages_of_the_pool_are_whole():
+    # 32 of the 35 tokens are pages; three requests of 4 tokens would end with 12 each
+    config = EngineConfig(64, 4, max_total_num_tokens=35, page_size=4)
+    frame = replay(requests((4, 9), (4, 9, 0.001), (4, 9, 0.011)), config, step_ms=10)
+    # a third page for all three is one too many: the last goes, with 5 outputs and 4 to come
+    both = [(P, 4, 1)] * 3 + [(D, 3, 3)] * 4 + [(D, 2, 2)] * 4
+    assert batches(frame) == [*both, (P, 9, 1), (D, 1, 1), (D, 1, 1), (D, 1, 1)]
+    assert (frame.attrs["retracted"], frame.attrs["finished"]) == (1, 3)
+
+
+@pytest.mark.usefixtures("unreserved")
 def test_a_half_done_request_takes_the_last_token_of_the_pool():
     # 16 tokens; 3 go a step, so after four of them 2 are left, one of which the running one takes.
-    # Then it would need another and is retracted: 8 tokens, 2 to come
+    # Then it would need another, and alone as it is it is given up
     config = EngineConfig(3, 4, max_total_num_tokens=16, enable_mixed_chunk=True)
     frame = replay(requests((2, 8), (10, 1, 0.001)), config, step_ms=10)
-    both = [(P, 2, 1), *[(M, 3, 2)] * 4, (M, 2, 2), (P, 1, 1)]
-    assert batches(frame) == [*both, (P, 3, 1), (P, 3, 1), (P, 2, 1), (D, 1, 1)]
+    assert batches(frame) == [(P, 2, 1), *[(M, 3, 2)] * 4, (M, 2, 2), (P, 1, 1)]
+    assert (frame.attrs["aborted"], frame.attrs["finished"]) == (1, 1)
 
 
+@pytest.mark.usefixtures("unreserved")
 def test_a_half_done_request_fills_its_page_to_the_end_and_no_further():
     # 4 pages. The running request takes its second at its 17th token, which leaves two to the
-    # other: 32 of its 48 tokens, the last of those steps 2 instead of 3
+    # other: 32 of its 48 tokens, the last of those steps 2 instead of 3. When the running one has
+    # finished it is counted once more, so the next chunk is a token short
     config = EngineConfig(
         *(4, 4),
         max_total_num_tokens=64,
@@ -282,7 +320,7 @@ def test_a_half_done_request_fills_its_page_to_the_end_and_no_further():
     queue = requests((10, 14), (48, 1, 0.001))
     frame = replay(queue, config, ignore_eos=True, step_ms=10)
     first = [(P, 4, 1), (P, 4, 1), (P, 2, 1), *[(M, 4, 2)] * 10, (M, 3, 2)]
-    assert batches(frame) == [*first, (D, 1, 1), (D, 1, 1), *[(P, 4, 1)] * 4]
+    assert batches(frame) == [*first, (D, 1, 1), (D, 1, 1), (P, 3, 1), *[(P, 4, 1)] * 3, (P, 1, 1)]
 
 
 def test_an_idle_rank_counts_nothing_where_the_padding_is_chosen():
@@ -302,9 +340,10 @@ def test_a_broken_page_of_the_pool_is_of_no_use():
 
 def test_riding_requests_come_before_a_new_one_in_the_pool():
     config = EngineConfig(64, 8, max_total_num_tokens=20, enable_mixed_chunk=True)
-    # 8 tokens are free, but 3 of them are for the running requests: 6 and a page do not fit
+    # 12 tokens are free, but the two that run take 2 of them now and, by the ratio, 2.8 later:
+    # the third, 4 tokens with 3 outputs and a page, has to wait
     frame = replay(requests(*[(4, 3)] * 3, (6, 1, 0.001)), config)
-    assert batches(frame) == [(P, 12, 3), (D, 3, 3), (D, 3, 3), (P, 6, 1)]
+    assert batches(frame) == [(P, 8, 2), (D, 2, 2), (D, 2, 2), (P, 10, 2), (D, 1, 1), (D, 1, 1)]
 
 
 def test_accepted_tokens_shorten_the_decode():

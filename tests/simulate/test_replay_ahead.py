@@ -33,23 +33,28 @@ def pages(pool, page=4, **fields):
     ("queue", "config", "keywords", "expected"),
     [
         ([(5, 1000)], ALONE, {}, (2, 1000)),  # the prefill, and the last decode
-        ([(5, 1000), (5, 500)], ALONE, {}, (3, 1000)),  # and the one in which the second ends
-        ([(5, 1000), (50, 5)], EngineConfig(64, 1), {}, (5, 1005)),  # one by one; a look too late
+        (
+            [(5, 1000), (5, 500)],
+            ALONE,
+            {},
+            (4, 1000),
+        ),  # the one in which the second ends, and the next
+        ([(5, 1000), (50, 5)], EngineConfig(64, 1), {}, (6, 1005)),  # one by one; a look too late
         ([(5, 1000)], VERIFIED, {"accepted_per_step": 3}, (2, 334)),
         # the pool: 8 + 999 tokens need 252 pages, 1008 tokens
         ([(8, 1000)], pages(1016), {}, (2, 1000)),
-        ([(8, 1000)], pages(1012), {}, (2, 1000)),
-        ([(8, 1000)], pages(1010), {}, (3, 1000)),  # the last page is looked at once more
-        ([(8, 1000)], pages(400), {}, (5, 393)),  # given up, as it can never end
-        # 3 tokens a step: 64 steps fill the pool from 8 to 200
-        ([(8, 1000)], pages(200, 1, num_tokens_per_bs=4), {"accepted_per_step": 3}, (2, 65)),
+        # what the pool cannot hold is cut: the prompt, a page and a token of it are not for outputs
+        ([(8, 1000)], pages(1012), {}, (2, 999)),
+        ([(8, 1000)], pages(400), {}, (2, 387)),
+        # 3 tokens a step: 63 steps for the 189 outputs after the first
+        ([(8, 1000)], pages(200, 1, num_tokens_per_bs=4), {"accepted_per_step": 3}, (2, 64)),
         ([(8, 200), (8, 200)], pages(500), {}, (2, 200)),
-        ([(8, 200), (8, 200)], pages(400), {}, (12, 210)),  # the second is retracted
-        ([(5, 1000)], STAGES, {}, (3, 1000)),  # the other one has nothing to end
+        ([(8, 200), (8, 200)], pages(400), {}, (14, 211)),  # one of them is retracted
+        ([(5, 1000)], STAGES, {}, (6, 1000)),  # the other has nothing to run
         # two stages: a look ahead once in a round of both
-        ([(5, 1000)] * 4, STAGES, {}, (6, 2000)),
+        ([(5, 1000)] * 4, STAGES, {}, (7, 2000)),
         ([(5, 1000)] * 4, STAGES, {"max_steps": 101}, (5, 101)),
-        ([(5, 1000), (5, 998), (5, 990)], EngineConfig(100, 3, pp_size=3), {}, (10, 2988)),
+        ([(5, 1000), (5, 998), (5, 990)], EngineConfig(100, 3, pp_size=3), {}, (24, 2988)),
         # up to the next arrival, or as far as it may go
         ([(5, 1000), (5, 1, 5.0)], ALONE, {"step_ms": 10}, (4, 1001)),
         ([(5, 1000)], ALONE, {"max_steps": 100}, (2, 100)),

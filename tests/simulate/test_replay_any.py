@@ -112,7 +112,7 @@ def test_every_prompt_token_is_prefilled_once_and_every_output_made(data, config
     assert counts["dropped"] == counts["too_long"] + counts["never_fits"]
     assert counts["finished"] + counts["aborted"] + counts["dropped"] == len(queue)
     assert counts["unfinished"] == 0
-    if counts["retracted"] or counts["aborted"] or counts["dropped"]:
+    if any(counts[name] for name in ("retracted", "aborted", "dropped", "shortened")):
         return
     prompts = sum(prompt for prompt, _, _ in queue)
     steps = sum(
@@ -175,30 +175,58 @@ def test_the_pool_is_never_exceeded(data, crowd):
 
 
 def naive(queue, config):
-    """One rank, one stage, an endless pool: every request a row of a list, every token counted."""
+    """One rank, one stage, an endless pool: every request a row of a list, every token counted.
+
+    As in SGLang a finished request counts as running until the next decode, and a full batch is
+    not offered anything until it has lost one.
+    """
     waiting, running, half, seen = list(queue), [], None, []
+    gone, full = 0, False
     while waiting or running or half:
-        riding = len(running) if config.enable_mixed_chunk and config.scheduler_chunk else 0
-        slots = max(0, config.max_running_requests - len(running) - (half is not None))
-        prompts = [prompt for prompt, _ in waiting[:slots]]
-        rest = half[0] if half else 0
-        taken = admit(prompts, config, carried=rest, mixed_decode=riding)
+        listed = len(running) + gone
+        places = config.max_running_requests - max(listed, len(running) + (half is not None))
+        riding = listed if config.enable_mixed_chunk and config.scheduler_chunk else 0
+        taken = []
+        if not half and waiting and not full and places < 1:
+            full = True
+        if half or (waiting and not full):
+            prompts = [prompt for prompt, _ in waiting] if places > 0 else []
+            most = changed(config, max_running_requests=max(places, 1) + riding)
+            taken = admit(prompts, most, carried=half[0] if half else 0, mixed_decode=riding)
         if not taken:
-            seen.append((D, len(running), len(running)))
+            full = full and not gone and bool(running)
+            gone = 0
+            if running:
+                seen.append((D, len(running), len(running)))
+            gone = sum(left == 1 for left in running)
             running = [left - 1 for left in running if left > 1]
             continue
-        seen.append((M if riding else P, sum(taken) + riding, len(taken) + riding))
+        used = riding + sum(-(-size // config.page_size) * config.page_size for size in taken)
+        chunk = config.scheduler_chunk or math.inf
+        goes_on = taken_half_only(half, taken) or used < min(chunk, config.max_prefill_tokens)
+        if len(taken) - (half is not None) < len(waiting) and len(taken) >= places and goes_on:
+            full = True
+        was_running, decoding = listed > 0, len(running) if riding else 0
+        seen.append((M if decoding else P, sum(taken) + decoding, len(taken) + decoding))
         if riding:
-            running = [left - 1 for left in running if left > 1]
+            gone, running = 0, [left - 1 for left in running if left > 1]
         sources = ([half] if half else []) + [list(pair) for pair in waiting]
         waiting = waiting[len(taken) - (half is not None) :]
-        half = None
+        half, ended = None, False
         for size, (prompt, output) in zip(taken, sources, strict=False):
             if size < prompt:
                 half = [prompt - size, output]
             elif output > 1:
                 running.append(output - 1)
+            else:
+                ended = True
+        if ended or half or riding or not was_running:
+            full = False
     return seen
+
+
+def taken_half_only(half, taken):
+    return half is not None and len(taken) == 1
 
 
 @settings(max_examples=120, deadline=None)

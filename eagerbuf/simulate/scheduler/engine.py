@@ -30,7 +30,7 @@ class Engine:
         self.rows = rows
         self.first_rank = first_rank
         self.padding = Padding(policy.config)
-        self.now_ns = self.steps = self.idle = 0
+        self.now_ns = self.steps = self.idle = self.turn = 0
         self.received = self.done = 0  # requests handed to a rank; finished or given up
 
     @property
@@ -46,14 +46,14 @@ class Engine:
 
     def run(self, max_steps: int | None, on_done: Callable[[int], object]) -> None:
         """Step until all requests are done, or `max_steps` steps are; reports what is done."""
-        turn = wait = 0
+        wait = 0
         while self.done < self.total and (max_steps is None or self.steps < max_steps):
             received, done = self.received, self.done  # both only grow
             self._receive()
             if wait <= 0:
-                self._skip(turn, None if max_steps is None else max_steps - self.steps)
-            self._step(turn)
-            turn = (turn + 1) % self.policy.micro_batches
+                self._skip(self.turn, None if max_steps is None else max_steps - self.steps)
+            self._step(self.turn)
+            self.turn = (self.turn + 1) % self.policy.micro_batches
             on_done(self.done - done)
             # Looking ahead is worth its cost once a round, or where the next event is far again.
             changed = (self.done, self.received) != (done, received)

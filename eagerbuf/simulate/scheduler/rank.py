@@ -54,7 +54,7 @@ class Rank:
             Running(config.page_size, policy.accepted_per_step, last_first)
             for _ in range(policy.micro_batches)
         ]
-        self.ratio = NewTokenRatio()
+        self.ratio = NewTokenRatio(config.attn_dp_size > 1)
         self._spare = 0  # tokens of the pool, at most those free: spares counting at every step
         self.finished = self.retracted = self.aborted = 0
 

@@ -129,9 +129,7 @@ class Running:
         prompts = self._kv + 1 - made
         order = np.lexsort((np.arange(len(self)), prompts, -made))
         index = len(self) - 1 if self.last_first else int(order[-1])
-        request = Request(
-            int(self._kv[index]) + 1, int(self._left[index]), int(made[index])
-        )
+        request = Request(int(self._kv[index]) + 1, int(self._left[index]), int(made[index]))
         self._keep(*(np.delete(column, index) for column in (self._kv, self._left, self._most)))
         self.full = False
         return request

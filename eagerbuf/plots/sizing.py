@@ -45,7 +45,7 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
     names, rules = list(batches.deployment.unique()), list(ceilings.rule.unique())
     y_title = "requests in the batch (log scale)"
     fig = figure(
-        _outgrown(batches, ceilings),
+        _outgrown(batches, ceilings, names[0]),
         "tokens in the batch",
         y_title,
         height=575,
@@ -68,31 +68,27 @@ def shapes_and_ceilings(batches: DataFrame, ceilings: DataFrame) -> go.Figure:
     return fig
 
 
-def _outgrown(batches: DataFrame, ceilings: DataFrame) -> str:
-    """Which rules' ceilings some batch of some deployment is over."""
-    largest = batches.groupby("deployment")[["num_tokens", "bs"]].max()
-    most = largest.loc[ceilings.deployment]
-    over = most.num_tokens.to_numpy() > ceilings.max_num_tokens.to_numpy()
-    over |= most.bs.to_numpy() > ceilings.max_bs.to_numpy()
-    rules = ceilings.rule[over].unique().tolist()
+def _outgrown(batches: DataFrame, ceilings: DataFrame, name: str) -> str:
+    """Which rules' ceilings some batch of a deployment is over."""
+    own, most = ceilings[ceilings.deployment == name], batches[batches.deployment == name]
+    over = (own.max_num_tokens < most.num_tokens.max()) | (own.max_bs < most.bs.max())
+    rules = own.rule[over].unique().tolist()
     if not rules:
-        return "No buffer is outgrown: every ceiling holds every batch"
-    told = f"The buffer of {rules[0]} is outgrown"
+        return f"{name}: every buffer holds every batch"
+    told = f"{name}: the buffer of {rules[0]} is outgrown"
     if len(rules) > 1:
-        told = f"The buffers of {' and '.join(rules)} are outgrown"
-    if len(rules) == ceilings.rule.nunique():
-        return f"{told}: no ceiling holds every batch"
-    return f"{told}, every other ceiling holds every batch"
+        told = f"{name}: the buffers of {' and '.join(rules)} are outgrown"
+    return told if len(rules) == len(own) else f"{told}, the others hold every batch"
 
 
 def bytes_per_rule(frame: DataFrame) -> go.Figure:
-    """Device bytes under each rule: columns deployment, rule, nbytes; bars on a log scale."""
+    """Device bytes under each rule: columns deployment, rule, nbytes; a bar each."""
     pool = frame.nbytes.where(frame.rule == "pr28894") / 1e6
     others = frame.nbytes.where(frame.rule != "pr28894").max() / 1e6
     fig = figure(
         f"The pool-sized rule pr28894 takes {pool.min():.0f} to {pool.max():.0f} MB, "
         f"every other at most {others:.1f} MB",
-        "megabytes of static buffers on one rank (log scale)",
+        "megabytes of static buffers on one rank",
         "",
         height=470,
         barmode="group",
@@ -100,8 +96,7 @@ def bytes_per_rule(frame: DataFrame) -> go.Figure:
     )
     for rule, part in frame.groupby("rule", sort=False):
         fig.add_bar(**_bar(str(rule), part))
-    least, most = (log10(f(frame.nbytes) / 1e6) for f in (min, max))
-    fig.update_xaxes(type="log", dtick=1, range=[least - 0.5, most + 0.25 * (most - least)])
+    fig.update_xaxes(range=[0, 1.25 * frame.nbytes.max() / 1e6])
     fig.update_yaxes(autorange="reversed", showgrid=False)
     return fig
 
@@ -242,7 +237,10 @@ def _by_deployment(
             "method": "update",
             "args": [
                 {"visible": [*(o == name for o in owner), True]},
-                {"xaxis.range": _reach(batches, name)},
+                {
+                    "xaxis.range": _reach(batches, name),
+                    "title.text": _outgrown(batches, ceilings, name),
+                },
             ],
         }
         for name in names

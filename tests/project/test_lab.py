@@ -100,7 +100,7 @@ def run_panel(page):
     return page.wait_for_selector(".jp-CodeCell:has(.widget-gridbox) .jp-OutputArea")
 
 
-@pytest.mark.parametrize("stem", ["05_your_deployment"])  # and 03
+@pytest.mark.parametrize("stem", ["03_sizing_fix", "05_your_deployment"])
 def test_the_controls_change_sizes_and_verdict_at_once(browser, lab, stem):
     page = opened(browser, lab, stem)
     panel = run_panel(page)

@@ -16,6 +16,8 @@ MANY = f"{SERVER} --dp 8 --enable-dp-attention --max-running-requests 1024"
 TRIED = [
     ("02_autotune_misshape", {"max_running_requests": 1000, "tp_size": 12, "dp_size": 2}),
     ("02_autotune_misshape", {"max_running_requests": 256, "tp_size": 4, "dp_size": 4}),
+    ("03_sizing_fix", {"requests": 50, "chunked_prefill_size": 2730, "tp_size": 12, "dp_size": 3}),
+    ("03_sizing_fix", {"requests": 50, "chunked_prefill_size": None, "pp_size": 1}),
     ("04_other_consumers", {"chunked_prefill_size": 2048, "ep_size": 16, "model": "GLM-4.5"}),
     ("04_other_consumers", {"chunked_prefill_size": 16384, "model": "Qwen3-30B-A3B"}),
     ("05_your_deployment", {"text": f"{MANY} --chunked-prefill-size 32768", "release": None}),

@@ -309,16 +309,19 @@ def title(figure):
     return figure.layout.title.text
 
 
-def test_the_title_names_the_ceilings_that_are_outgrown():
+def test_the_title_names_the_buffers_that_the_shown_deployment_outgrows():
     least = LIMITS.assign(max_num_tokens=[100, 110, 9000] * 2)
     told = {
-        "The buffer of pr28386 is outgrown, every other ceiling holds every batch": LIMITS,
-        "The buffers of pr28386 and pr28677 are outgrown, every other ceiling holds every": least,
-        "The buffer of pr28386 is outgrown: no ceiling": LIMITS[LIMITS.rule == "pr28386"],
-        "No buffer is outgrown: every ceiling holds": LIMITS[LIMITS.rule == "pr28894"],
+        "one: the buffer of pr28386 is outgrown, the others hold every batch": LIMITS,
+        "one: the buffers of pr28386 and pr28677 are outgrown, the others hold every": least,
+        "one: the buffer of pr28386 is outgrown": LIMITS[LIMITS.rule == "pr28386"],
+        "one: every buffer holds every batch": LIMITS[LIMITS.rule == "pr28894"],
     }
     for words, ceilings in told.items():
         assert title(plots.shapes_and_ceilings(BATCHES, ceilings)).startswith(words)
+    figure = plots.shapes_and_ceilings(BATCHES, LIMITS)
+    titles = [button.args[1]["title.text"] for button in figure.layout.updatemenus[0].buttons]
+    assert titles[1] == "two: the buffer of pr28386 is outgrown, the others hold every batch"
 
 
 def test_a_chunk_below_the_rounding_unit_is_not_told_to_shrink():

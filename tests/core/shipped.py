@@ -25,6 +25,7 @@ from eagerbuf.simulate.workloads import QUANTILES
 from eagerbuf.simulate.workloads import SCHEMA as WORKLOAD
 from eagerbuf.sizing import RULES
 from eagerbuf.studies.deployments import SCHEMA as DEPLOYMENT
+from eagerbuf.studies.glossary import SCHEMA as TERM
 
 DATA = Path(__file__).parents[2] / "data"
 SCHEMAS = {
@@ -35,6 +36,7 @@ SCHEMAS = {
     "workload_quantiles.csv": WORKLOAD,
     "flags.csv": OPTION,
     "consumers.csv": CONSUMER,
+    "glossary.csv": TERM,
 }
 PARTIAL = ("deployments.csv", "logs.csv")  # whose columns may be some of the schema's
 UNIQUE = {
@@ -59,6 +61,7 @@ FORMS = {
     "last": NUMBERED,
     "program": "server|bench",
     "since": NUMBERED,
+    "other_forms": r"([^|]+(\|[^|]+)*)?",
     "kind": "allocates|checks|tunes",
     "flags": r"((--[a-z0-9-]+ |[A-Z0-9_]+=)\w+( or |$))*",
     "attention": "gqa|mla",
@@ -66,7 +69,10 @@ FORMS = {
     "num_experts": r"0|[1-9]\d{0,5}",
     "num_experts_per_tok": r"0|[1-9]\d{0,5}",
     "kv_dtype_bytes": "[1-4]",
-    **dict.fromkeys(("workload", "name", "source", "active", "formula", "tight", "executed"), TEXT),
+    **dict.fromkeys(
+        ("workload", "name", "source", "active", "formula", "tight", "executed", "term", "meaning"),
+        TEXT,
+    ),
     **dict.fromkeys(("requests", "duration_s", "prompt_tokens", "output_tokens"), COUNT),
     **dict.fromkeys(("layers", "full_every", "hidden_size"), COUNT),
     **dict.fromkeys(("kv_heads", "head_dim", "kv_lora_rank", "rope_head_dim"), MAYBE),

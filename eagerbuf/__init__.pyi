@@ -16,6 +16,7 @@ from eagerbuf.predictor import probe_lengths as probe_lengths
 from eagerbuf.read import Reading as Reading
 from eagerbuf.read import read_config as read_config
 from eagerbuf.read import read_log as read_log
+from eagerbuf.read import read_servers as read_servers
 from eagerbuf.releases import Release as Release
 from eagerbuf.releases import find_release as find_release
 from eagerbuf.repro.autotune import hybrid_bucket as hybrid_bucket

@@ -84,12 +84,14 @@ def _check(options: argparse.Namespace) -> tuple[int, str]:
     """The exit status, and the report as text."""
     from eagerbuf.diagnose.report import render
     from eagerbuf.diagnose.verdict import check
-    from eagerbuf.read import read_config
+    from eagerbuf.read import read_servers
 
     text = _text(options)
     fields = {n: v for n in FIELDS if (v := getattr(options, n)) is not None}
-    reading = read_config(text, release=options.release, gpu_mem_gib=options.gpu_mem_gib, **fields)
-    report = check(reading, release=options.release)
+    readings = read_servers(
+        text, release=options.release, gpu_mem_gib=options.gpu_mem_gib, **fields
+    )
+    report = check(readings, release=options.release)
     status = EXIT[report.verdict]
     if options.json:
         return status, json.dumps(report.to_dict(), indent=2)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from eagerbuf.diagnose.in_log import Largest
 
+SIZES = ("max_bs", "max_num_tokens", "nbytes")  # columns of a frame; <NA> where not known
 WIDTH = 96
 COLORS = {"overflows": "31", "hangs": "31", "error": "31", "unknown": "33", "warning": "33"}
 GIVE = {
@@ -61,7 +62,9 @@ class Report:
     needed and not given; `sources`: field -> flag, log, default or option; `shapes`: the largest
     batch of every source, in tokens and requests; `affected`: the verdict of every release with
     an eager runner; `notes`: remarks on what was read, those in `unread` on words of a command that
-    were not; `assumed`: nobody named the release. A table in a notebook, elsewhere a text.
+    were not; `assumed`: nobody named the release; `name`: which server of a text this is;
+    `servers`: the reports of all, where there are several, of which this is the worst. A table in
+    a notebook, elsewhere a text.
     """
 
     config: dict[str, Any]
@@ -77,6 +80,8 @@ class Report:
     notes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     assumed: bool = False
+    name: str = ""
+    servers: tuple[Report, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -93,7 +98,11 @@ class Report:
             "shapes": [{name: getattr(s, name) for name in shapes} for s in self.shapes],
             "rules": {name: rule.to_dict() for name, rule in self.rules.items()},
             "notes": list(self.notes),
-        }
+        } | self._servers()
+
+    def _servers(self) -> dict[str, Any]:
+        each = [{"name": one.name, **one.to_dict()} for one in self.servers]
+        return {"servers": each} if each else {}
 
     def to_frame(self) -> DataFrame:
         """One row a rule.
@@ -107,8 +116,10 @@ class Report:
             {"rule": name, **r.to_dict(), "findings": ", ".join(f.code for f in r.findings)}
             for name, r in self.rules.items()
         ]
-        frame = pd.DataFrame(rows)
-        return frame.astype({"max_bs": "Int64", "max_num_tokens": "Int64"})
+        frame = pd.DataFrame(rows).astype(dict.fromkeys(SIZES, "Int64"))
+        unknown = frame["at_least"] & (frame["max_num_tokens"] == 0)
+        frame.loc[unknown, ["max_num_tokens", "nbytes"]] = pd.NA
+        return frame
 
     def __str__(self) -> str:
         return render(self)
@@ -138,7 +149,8 @@ def render(
     colored: bool = False,
 ) -> str:
     """The report for a terminal; `seen`: the largest batches of a log; `explain` adds sources."""
-    parts = [_headline(report, colored), *_notes(report.unread), _affected(report)]
+    parts = [_headline(report, colored), *_servers(report), *_notes(report.unread)]
+    parts.append(_affected(report))
     parts += [*_table(report), *_seen(report, seen)]
     parts += [line for finding in report.findings for line in _finding(finding, colored)]
     parts += _open(report)
@@ -157,10 +169,21 @@ def _paint(text: str, kind: str, colored: bool) -> str:
 
 
 def _headline(report: Report, colored: bool) -> str:
-    verdict = _paint(report.verdict.upper(), report.verdict, colored)
+    hangs = report.verdict == "overflows" and any(
+        finding.code == "profile-hang" and finding.severity == "error"
+        for finding in report.findings
+    )
+    verdict = _paint(report.verdict.upper() + " AND HANGS" * hangs, report.verdict, colored)
     rule = f", sizing rule {report.rule}" if report.rule else ""
     assumed = f" (release not given: {report.release} assumed)" if report.assumed else ""
     return f"{verdict}: SGLang {report.release}{rule}{assumed}"
+
+
+def _servers(report: Report) -> Iterator[str]:
+    """A line for each of several servers; what follows is about the worst."""
+    for one in report.servers:
+        shown = "  (shown below)" if one.name == report.name else ""
+        yield f"server {one.name}: {one.verdict}{shown}"
 
 
 def _affected(report: Report) -> str:

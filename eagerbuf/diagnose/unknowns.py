@@ -107,8 +107,15 @@ class Deployment:
             for config in self._complete(dict(zip(tried, combination, strict=True)))
         ]
         if not found:
-            raise ValueError("the layout is impossible whatever the unknown fields are")
+            raise ValueError(self._impossible())
         return tuple(found)
+
+    def _impossible(self) -> str:
+        """The fields of a layout that nothing unknown could make possible, and the rule."""
+        given = {n: v for n, v in self.values.items() if n not in self.unknown}
+        names = ("tp_size", "dp_size", "enable_dp_attention", "attn_cp_size")
+        told = ", ".join(f"{name}={given[name]}" for name in names if name in given)
+        return f"{told}: tp_size must be divisible by dp_size (with DP attention) * attn_cp_size"
 
     @property
     def too_open(self) -> bool:

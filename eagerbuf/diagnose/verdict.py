@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf.config import FIELDS, EngineConfig
@@ -16,15 +18,22 @@ if TYPE_CHECKING:
 
 FITS, OVERFLOWS, HANGS, UNKNOWN = "fits", "overflows", "hangs", "unknown"
 NOT_APPLICABLE = "not-applicable"
+WORST = {OVERFLOWS: 0, HANGS: 0, UNKNOWN: 1, FITS: 2, NOT_APPLICABLE: 2}
+GRAVEST = ("error", "warning", "info")
 
 
-def check(config_or_reading: EngineConfig | Reading, release: str | None = None) -> Report:
+def check(
+    config_or_reading: EngineConfig | Reading | Sequence[Reading], release: str | None = None
+) -> Report:
     """Hold what a deployment can produce against what each rule reserves.
 
+    Of several readings (`read_servers`) the report of the worst, with those of all in `servers`.
     `release`: an SGLang release, None for the one the reading names or the newest known.
     ValueError for an unknown release. Verdicts: fits, overflows (a reachable batch is larger
     than a buffer), hangs (start-up is certain to), unknown, not-applicable (no eager runner).
     """
+    if isinstance(config_or_reading, Sequence):
+        return _worst([check(reading, release) for reading in config_or_reading])
     named = release or getattr(config_or_reading, "release", None)
     deployment = describe(config_or_reading, find_release(named))
     rules = {name: _hold(deployment, rule) for name, rule in RULES.items()}
@@ -45,7 +54,20 @@ def check(config_or_reading: EngineConfig | Reading, release: str | None = None)
         notes=getattr(config_or_reading, "notes", ()),
         unread=getattr(config_or_reading, "unread", ()),
         assumed=named is None,
+        name=getattr(config_or_reading, "name", ""),
     )
+
+
+def _worst(reports: Sequence[Report]) -> Report:
+    """Overflows and hangs before unknown before fits; then the gravest finding; then the first."""
+    if not reports:
+        raise ValueError("no reading: give at least one")
+    worst = min(reports, key=lambda report: (WORST[report.verdict], _gravity(report)))
+    return replace(worst, servers=tuple(reports)) if len(reports) > 1 else worst
+
+
+def _gravity(report: Report) -> int:
+    return min((GRAVEST.index(f.severity) for f in report.findings), default=len(GRAVEST))
 
 
 def _hold(deployment: Deployment, rule: Rule) -> RuleReport:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf.read.read import read_config
+from eagerbuf.read.read import read_config, read_servers
 from eagerbuf.read.reading import Reading
 
 if TYPE_CHECKING:
     from eagerbuf.read.batches import read_log
 
-__all__ = ["Reading", "read_config", "read_log"]
+__all__ = ["Reading", "read_config", "read_log", "read_servers"]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,21 +18,27 @@ from eagerbuf.read.options import (
     WORDS,
     Version,
     list_for,
+    names_sizing,
     options,
+    release_name,
+    takes,
     version,
 )
 from eagerbuf.read.remarks import remarks
 from eagerbuf.read.text import pattern, shown
-from eagerbuf.read.variables import unread_note, without_maybe, without_unread
+from eagerbuf.read.variables import default_note, unread_note, without_maybe, without_unread
+from eagerbuf.releases import releases
 
 Bench = tuple[tuple[int, ...], tuple[int, ...]]
 
 MAX_WORDS = 4096
+MAX_GROUPS = 64  # flags that may stand there or not
 MAX_DIGITS = 18
 MAX_BENCH = 2**40  # tokens or requests of a benchmark's batch
 
 _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_FLAG = pattern(r"--?[A-Za-z]")
 _PLACEHOLDER = pattern(r"[$`]|^<.*>$|\{.*\}|^%\w+%$")
 
 
@@ -72,11 +78,32 @@ def parse(
     """
     if len(argv) > MAX_WORDS:
         raise ValueError(f"launch command: {len(argv)} words; give at most {MAX_WORDS}")
+    _refuse_hidden(argv)
     argv, maybe = without_maybe(argv)
     found = _parse(argv, list_for(release), bench, strict)
-    if not maybe:
-        return found
-    return with_maybe(found, _parse(maybe, list_for(release), bench, strict))
+    return maybe_set(found, maybe, release, bench=bench)
+
+
+def _refuse_hidden(argv: Sequence[str]) -> None:
+    """ValueError where a word holds flags: a quote is missing or too many."""
+    for word in argv:
+        if " -" in word.replace("\n", " ") and any(map(names_sizing, word.split()[1:])):
+            raise ValueError(f"{shown(word)}: one word that holds flags; is a quote missing?")
+
+
+def maybe_set(
+    found: Flags, words: Sequence[str], release: str | None, *, bench: bool = False
+) -> Flags:
+    """The flags, where `words` may stand there too: what they set is then not known."""
+    groups: list[list[str]] = []
+    for word in words:
+        if groups and not _FLAG.match(word) and _FLAG.match(groups[-1][0]):
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    for group in groups[:MAX_GROUPS]:
+        found = with_maybe(found, _parse(group, list_for(release), bench, False))
+    return replace(found, partial=found.partial or len(groups) > MAX_GROUPS)
 
 
 def _parse(argv: Sequence[str], at: Version, bench: bool, strict: bool) -> Flags:
@@ -88,8 +115,9 @@ def _parse(argv: Sequence[str], at: Version, bench: bool, strict: bool) -> Flags
         if values.get(field, UNREAD) not in (*choices, UNREAD):
             raise ValueError(f"{_flag(field)} {shown(values[field])}: give {' or '.join(choices)}")
     notes = [*map(unread_note, unread), *remarks(argv, rest, at, bench, strict)]
+    defaults = "".join(filter(None, map(default_note, (w.partition("=")[2] or w for w in argv))))
     notes += [
-        f"{_flag(field)}: a variable stands there, so its value is not known"
+        f"{_flag(field)}: a variable stands there, so its value is not known{defaults}"
         for field, value in values.items()
         if value is UNREAD
     ]
@@ -205,3 +233,20 @@ def _shapes(batches: Sequence[Any], lengths: Sequence[Any]) -> Bench | None:
         if min(numbers) < 1 or max(numbers) > MAX_BENCH:
             raise ValueError(f"{name} {shown(numbers)}: give whole numbers from 1 to {MAX_BENCH}")
     return tuple(batches), tuple(lengths)
+
+
+def newest_that_takes(argv: Sequence[str], *, bench: bool) -> tuple[str, str] | None:
+    """The newest release that takes all flags that any takes, and the one that newer ones lack.
+
+    None where the newest release takes them all, or where no release does.
+    """
+    flags = [word for word in argv if _FLAG.match(word) and not _PLACEHOLDER.search(word)]
+    first = ""
+    every = [list_for(release.release) for release in releases() if release.numbered]
+    flags = [flag for flag in flags if any(takes(flag, at, bench) for at in every)]
+    for at in reversed(every):
+        lacking = [flag for flag in flags if not takes(flag, at, bench)]
+        if not lacking:
+            return None if at == every[-1] else (release_name(at), first)
+        first = lacking[0] if at == every[-1] else first
+    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from eagerbuf.read.find import looks_like_yaml
 from eagerbuf.read.text import pattern, places
 
 PASSED_OVER = (
@@ -13,6 +12,12 @@ PASSED_OVER = (
 )
 
 _CALLS = ("Engine(", "Runtime(")
+MAX_YAML = 2**17
+_YAML = pattern(
+    r"^[ \t]*(?:- +)?[\"']?(?:command|args|entrypoint|containers|services|[a-z]+(?:-[a-z]+)+)[\"']?:"
+    r"(?:[ \t]|$)",
+    re.MULTILINE,
+)
 _FLAG = pattern(r"(?<![^\s\"'\[,])--[a-z]")
 _COMMENT = pattern(  # perhaps behind the pod or container that printed the script
     r"\n(?:\[(?:pod|container)/[^\]\n]{1,200}\][ ]|[\w./-]{1,80}[ \t]+\|[ ])?[ \t]*#[^\n]*"
@@ -42,7 +47,7 @@ def log_part(text: str) -> tuple[str, list[str]]:
 def _has_command(text: str) -> bool:
     """Whether flags are given, which every command has, or fields in code or in YAML."""
     flags = "--" in text and _FLAG.search(text)
-    return bool(flags) or any(call in text for call in _CALLS) or looks_like_yaml(text)
+    return bool(flags) or any(call in text for call in _CALLS) or _YAML.search(text[:MAX_YAML])
 
 
 def _blanks(match: re.Match[str]) -> str:

@@ -1,27 +1,23 @@
-"""read_config: a launch command, a config file, a Kubernetes list or a start-up log -> Reading."""
+"""read_config and read_servers: what a text says about the servers in it, resolved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from eagerbuf.config import FIELDS, check_value
-from eagerbuf.read.environment import doubts, in_effect
-from eagerbuf.read.find import agreed_flags, find_launches, release_of
-from eagerbuf.read.flags import Flags
-from eagerbuf.read.launch import Launch
 from eagerbuf.read.layout import attention_ranks
-from eagerbuf.read.logged import log_part
 from eagerbuf.read.options import list_for
-from eagerbuf.read.profile import profile_in
 from eagerbuf.read.reading import NO_COPY, ON, Reading, make_reading
 from eagerbuf.read.resolve import CHUNK_OFF, effective
 from eagerbuf.read.served import served_model
+from eagerbuf.read.servers import Log, Server, servers
 from eagerbuf.read.settings import Known, Settings, Value
 from eagerbuf.read.sized import also_sized
-from eagerbuf.read.startup import Startup, startup
+from eagerbuf.read.startup import tags_in
 from eagerbuf.read.text import plain, shown
+from eagerbuf.read.unwrap import unwrap
 
 MAX_GPU_GIB = 2**16
 
@@ -34,6 +30,7 @@ _TAG_SHOWS = {  # a rank tag appears only where its size is over 1
     "ATTN_CP": ("attn_cp_size", "cp_zigzag"),
     "EP": ("moe_a2a_backend",),
 }
+_FILES = ("--env-file", "envFrom:", "env_file:", "EnvironmentFile=", "environmentFiles")
 
 
 def read_config(
@@ -41,55 +38,78 @@ def read_config(
 ) -> Reading:
     """What a launch command, config file, Kubernetes list or start-up log sets, resolved.
 
-    `release`: SGLang's ("0.5.14"); else an image's tag in the text, else the newest known, says
-    which flags there are. `gpu_mem_gib`: memory of one GPU in GiB, for the default chunk.
-    `overrides`: fields of `EngineConfig`, effective values; they beat the text, and in the text a
-    log beats a command (comments and prose beside one are no log). Nothing is evaluated, expanded
-    or executed, and no file is opened.
-    ValueError, one line, for text that holds none of these, is too long or contradicts itself, and
-    for flags that this release's argparse refuses.
+    `release`: SGLang's ("0.5.14"); else an image's tag in the text, else the newest known that has
+    the flags, says which flags there are. `gpu_mem_gib`: memory of one GPU in GiB, for the default
+    chunk. `overrides`: fields of `EngineConfig`, effective values; they beat the text, and in the
+    text a log beats a command (comments and prose beside one are no log). Nothing is evaluated,
+    executed or opened; a literal that the text assigns to a name stands in that name's place.
+    ValueError, one line, for text that holds none of these, or several servers (`read_servers`
+    takes them), is too long or contradicts itself, and for words that this release refuses.
     """
-    text = plain(text)
+    found = read_servers(text, release=release, gpu_mem_gib=gpu_mem_gib, **overrides)
+    if len(found) > 1:
+        names = shown(", ".join(reading.name for reading in found))
+        raise ValueError(
+            f"text: {len(found)} servers that differ in {_differing(found)} ({names}); give one of "
+            "them, or take read_servers for all"
+        )
+    return found[0]
+
+
+def read_servers(
+    text: str, *, release: str | None = None, gpu_mem_gib: float | None = None, **overrides: Any
+) -> list[Reading]:
+    """Every server in a text, as `read_config` reads one, each with its `name`.
+
+    A name is the server's role, service or container, else the line where its command begins.
+    """
     options = {name: _option(name, v) for name, v in overrides.items() if v is not None}
     memory = _memory(gpu_mem_gib)
-    logged, prose = log_part(text)
-    log = startup(logged)
-    last = logged[log.begins :]
-    profile = profile_in(last)
-    launches = find_launches(text, log, alone=profile is not None)
-    named, remarks = release_of(release, launches, text)
-    decided = log.dump is not None and log.dump.complete
-    flags = agreed_flags(launches, named, text, log_decides=decided)
-    if not launches and not log.found:
-        flags = replace(flags, partial=True)
-    settings = Settings(*_settings(flags, log), list_for(named), memory)
-    known = effective(settings, {**_log_values(log, last), **options})
-    if log.dump is None and not launches:
-        _forget_what_tags_contradict(known, log, text)
-    env = _environment(launches) if launches else in_effect(text, len(text))
-    sized = [*doubts(text, env, NO_COPY, ON), *also_sized(launches, env)]
+    text = plain(text)
+    return [
+        _reading(server, text, options, memory, release)
+        for server in servers(unwrap(text), release)
+    ]
+
+
+def _differing(found: list[Reading]) -> str:
+    first, *others = found
+    names = [n for n in FIELDS if any(o.values[n] != first.values[n] for o in others)]
+    return shown(", ".join(names) or "what they do not show")
+
+
+def _reading(
+    server: Server, text: str, options: Known, memory: float | None, asked: str | None
+) -> Reading:
+    """One server: its settings, and what the engine makes of them."""
+    log, flags = server.log, server.flags
+    settings = Settings(*_settings(server, bool(options)), list_for(server.release), memory)
+    given = {**_log_values(log), **options}
+    known = effective(settings, given)
+    notes = _forget_what_tags_contradict(known, given, server)
+    env = dict(server.launch.env) if server.launch else {}
+    decided = log.startup.dump is not None and log.startup.dump.complete
+    remarks = [*server.notes, *log.notes, *log.startup.notes, *flags.notes, *notes]
+    remarks += [*_remarks(settings, log, known), *_doubts(text, env)]
+    remarks += also_sized([server.launch] if server.launch else [], env)
+    chunk = settings.values.get("chunked_prefill_size")
     return make_reading(
         known,
         env=env,
         bench=flags.bench,
-        release=named,
-        notes=[*remarks, *prose, *log.notes, *flags.notes, *_remarks(settings, log, known), *sized],
+        release=server.release,
+        notes=remarks,
         unread=() if decided else flags.notes,
-        model=served_model(launches, text),
-        profile=profile,
-        chunk_may_be_off=log.torn or settings.get("chunked_prefill_size") is None,
+        model=served_model([server.launch] if server.launch else [], log.text),
+        profile=log.profile,
+        chunk_may_be_off=log.startup.torn
+        or (chunk is not None and settings.get(_CHUNK) is None)
+        or (chunk is None and settings.partial),
+        name=server.name,
     )
 
 
-def _environment(launches: Sequence[Launch]) -> dict[str, str]:
-    """The variables of all commands, the last one's value where they differ.
-
-    Copying is off only if it is off for each of them.
-    """
-    env = {name: value for launch in launches for name, value in launch.env.items()}
-    if any(launch.env.get(NO_COPY, "").lower() not in ON for launch in launches):
-        env.pop(NO_COPY if len(launches) > 1 else "", None)
-    return env
+_CHUNK = "chunked_prefill_size"
 
 
 def _option(name: str, value: Any) -> Value:
@@ -106,64 +126,112 @@ def _memory(gib: float | None) -> float | None:
     return float(gib)
 
 
-def _settings(flags: Flags, log: Startup) -> tuple[Mapping[str, Value], bool]:
+def _settings(server: Server, options: bool) -> tuple[Mapping[str, Value], bool]:
     """What the command sets under what the log's dump shows, and whether there may be more."""
-    by_flag = {name: Value(value, "flag") for name, value in flags.values.items()}
-    if log.dump is None:
-        return by_flag, flags.partial
-    dumped = {name: Value(value, "log") for name, value in log.dump.values.items()}
-    if log.dump.complete:
+    by_flag = {name: Value(value, "flag") for name, value in server.flags.values.items()}
+    dump = server.log.startup.dump
+    if dump is None:
+        return by_flag, server.flags.partial
+    dumped = {name: Value(value, "log") for name, value in dump.values.items()}
+    if dump.complete:
         return dumped, False
-    return {**by_flag, **dumped}, flags.partial or not by_flag
+    return {**by_flag, **dumped}, server.flags.partial or not by_flag
 
 
-def _log_values(log: Startup, text: str) -> Known:
+def _log_values(log: Log) -> Known:
     """Effective values of the resolved line; chunking off is printed as -1 or None."""
-    line = log.line.values if log.line else {}
+    found = log.startup
+    line = found.line.values if found.line else {}
     values: Known = {n: Value(value, "log") for n, value in line.items() if value is not None}
-    if log.dump and log.dump.pool is not None:
-        values.setdefault("max_total_num_tokens", Value(log.dump.pool, "log"))
-    if log.torn:
-        values["chunked_prefill_size"] = None
-    if line.get("chunked_prefill_size", 0) is None:
-        values["chunked_prefill_size"] = Value(CHUNK_OFF, "log")
-    if log.found and _WHOLE_PROMPTS in text:
+    for name, value in found.limits.items():
+        values.setdefault(name, Value(value, "log"))
+    if found.dump and found.dump.pool is not None:
+        values.setdefault("max_total_num_tokens", Value(found.dump.pool, "log"))
+    if found.torn:
+        values[_CHUNK] = None
+    if line.get(_CHUNK, 0) is None:
+        values[_CHUNK] = Value(CHUNK_OFF, "log")
+    if found.found and _WHOLE_PROMPTS in log.last:
         values["admits_whole_prompts"] = Value(True, "log")
     return values
 
 
-def _forget_what_tags_contradict(known: Known, log: Startup, text: str) -> None:
-    """With the resolved line alone, rank tags and batch lines tell which defaults are wrong."""
-    tags = log.line.tags if log.line else frozenset()
-    doubtful = [name for tag in tags for name in _TAG_SHOWS.get(tag, ())]
-    doubtful += ["num_tokens_per_bs"] if _SPECULATES in text else []
-    doubtful.append("chunked_prefill_size")  # where the line lacks it, a flag may have set it
+def _forget_what_tags_contradict(known: Known, given: Known, server: Server) -> list[str]:
+    """Rank tags tell which sizes are not 1, whatever a command or a default says; notes on it."""
+    found, log = server.log.startup, server.log
+    if found.dump is not None:
+        return []
+    alone = server.launch is None
+    tags = tags_in(log.last) if found.found or not alone else frozenset()
+    doubtful = {name for tag in tags for name in _TAG_SHOWS.get(tag, ())}
+    notes = []
+    if not alone:
+        contradicted = sorted(tag for tag in tags if _contradicts(known, tag))
+        doubtful = {name for tag in contradicted for name in _TAG_SHOWS[tag]}
+        if "DP" in contradicted:
+            doubtful |= {"chunked_prefill_size", "max_running_requests"}
+        if contradicted:
+            notes.append(
+                f"the log's rank tags ({', '.join(contradicted)}) show sizes over 1 that the "
+                "command does not set: the command is not the whole story, so they are not known"
+            )
+    elif found.found:
+        doubtful |= {"num_tokens_per_bs"} if _SPECULATES in log.last else set()
+        doubtful.add(_CHUNK)  # where the line lacks it, a flag may have set it
     for name in doubtful:
         held = known[name]
-        if held is not None and held.source == "default":
+        contradicted_here = not alone and given.get(name) is None
+        if held is not None and (held.source == "default" or contradicted_here):
             known[name] = None
+    return notes
 
 
-def _remarks(settings: Settings, log: Startup, known: Known) -> list[str]:
+def _contradicts(known: Known, tag: str) -> bool:
+    """Whether a rank tag stands in a log although the size that it tells of is 1."""
+    size = {"TP": "tp_size", "PP": "pp_size", "DP": "dp_size", "ATTN_CP": "attn_cp_size"}.get(tag)
+    held = known[size] if size else None
+    return held is not None and held.value == 1
+
+
+def _remarks(settings: Settings, log: Log, known: Known) -> list[str]:
+    found = log.startup
     notes = list(_other_chunk(settings, log, attention_ranks(known)))
-    if log.dump and not log.dump.complete:
-        notes.append(str(log.dump))
-    if log.line and not log.dump and not settings.values:
+    if found.dump and not found.dump.complete:
+        notes.append(str(found.dump))
+    if found.line and not found.dump and not settings.values:
         notes.append("only the resolved-values line: all other fields are taken at their defaults")
     limit = settings.values.get("max_total_tokens")
-    if limit and limit.value is not None and not log.line:
+    if limit and limit.value is not None and not found.line:
         notes.append("max_total_tokens is a limit: a smaller GPU may leave a smaller KV pool")
-    if settings.on("max_mamba_cache_size") and not log.line:
+    if settings.on("max_mamba_cache_size") and not found.line:
         notes.append("a Mamba cache may cap the running requests further")
     return notes
 
 
-def _other_chunk(settings: Settings, log: Startup, ranks: int | None) -> Iterator[str]:
+def _other_chunk(settings: Settings, log: Log, ranks: int | None) -> Iterator[str]:
     """A remark on a log whose chunk is not that of the command that stands beside it."""
-    flag = settings.values.get("chunked_prefill_size")
-    if not log.line or not flag or flag.source != "flag" or not isinstance(flag.value, int):
+    flag = settings.values.get(_CHUNK)
+    line = log.startup.line
+    if not line or not flag or flag.source != "flag" or not isinstance(flag.value, int):
         return
-    has = log.line.values.get("chunked_prefill_size", flag.value)
+    has = line.values.get(_CHUNK, flag.value)
     both_off = flag.value <= 0 and (has or CHUNK_OFF) <= 0
     if ranks and not both_off and has not in (flag.value, flag.value // ranks):
         yield f"the log shows chunked_prefill_size={has}, the command {flag.value}: the log counts"
+
+
+def _doubts(text: str, env: Mapping[str, str]) -> Iterator[str]:
+    """Notes where copying may be off without the text being certain of it."""
+    if env.get(NO_COPY, "").lower() in ON or (NO_COPY in env and env[NO_COPY]):
+        return
+    place = text.find(NO_COPY)
+    if place >= 0 and not _says_off(text, place):
+        yield f"{NO_COPY}: in the text, but not known to be in effect, so it is taken as off"
+    for word in _FILES:
+        if word in text:
+            yield f"{word.rstrip('=:')}: what it sets is not known; {NO_COPY} is taken as off"
+
+
+def _says_off(text: str, place: int) -> bool:
+    value = text[place + len(NO_COPY) :][:12].lstrip("=: \"'").split("\n")[0].lower()
+    return value.startswith(("0", "no", "false", "off"))

@@ -33,7 +33,8 @@ class Reading:
     names it; `notes`: remarks, one line each, those in `unread` on words of the command that were
     not read; `model`: its path or name as given; `profile`: a latency profile
     that a log shows to have failed, or to be where it ends; `chunk_may_be_off`: something in the
-    text that was not understood sets the chunk, and may turn chunking off.
+    text that was not understood sets the chunk, and may turn chunking off; `name`: which server of
+    several in a text this is (role, service, container, line).
     """
 
     config: EngineConfig | None
@@ -48,6 +49,7 @@ class Reading:
     unread: tuple[str, ...] = ()
     profile: Profile | None = None
     chunk_may_be_off: bool = False
+    name: str = ""
 
     @property
     def no_copy(self) -> bool:
@@ -84,6 +86,7 @@ def make_reading(
     model: str | None = None,
     profile: Profile | None = None,
     chunk_may_be_off: bool = False,
+    name: str = "",
 ) -> Reading:
     """A Reading of effective values; ValueError where they contradict each other."""
     unknown = tuple(name for name in FIELDS if known[name] is None and needed(name, known, release))
@@ -101,6 +104,7 @@ def make_reading(
         profile=profile,
         unread=tuple(dict.fromkeys(unread)),
         chunk_may_be_off=chunk_may_be_off and known["chunked_prefill_size"] is None,
+        name=name,
     )
 
 

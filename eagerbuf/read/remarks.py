@@ -6,29 +6,52 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from eagerbuf.read.options import Option, Version, is_option, options, release_name, table, version
+from eagerbuf.read.options import (
+    Option,
+    Version,
+    is_option,
+    names,
+    options,
+    release_name,
+    table,
+    version,
+)
 from eagerbuf.read.text import shown
 
-MAX_GUESSES = 8  # of what unknown flags are meant for; each compares with every known one
 MAX_NAME = 100  # characters of an unknown flag that are compared with the known ones
 CLOSE = 0.8  # of 1: how alike an unknown flag and the one it is taken to be meant for are
+DIFFUSION = frozenset(  # flags that only `sglang serve` of a diffusion model has
+    "--num-gpus --ulysses-degree --ring-degree --sp-degree --performance-mode --dit-cpu-offload"
+    " --dit-layerwise-offload --vae-cpu-offload --text-encoder-cpu-offload --vae-path --model-type"
+    " --image-encoder-cpu-offload --enable-cfg-parallel --cfg-parallel-size --pipeline-class-name"
+    " --dit-precision --vae-precision --use-fsdp-inference --num-inference-steps".split()
+)
 SHORTEST_PREFIX = 6  # characters of an unknown flag that may be meant for a sizing one
 
 
 def remarks(
     argv: Sequence[str], rest: Sequence[str], at: Version, bench: bool, strict: bool
 ) -> Iterator[str]:
-    """What to say of words that argparse could not place; ValueError if one concerns sizing."""
+    """What to say of words that argparse could not place.
+
+    ValueError for those that the release itself refuses (`strict`): a flag that no release has, a
+    flag of another release that concerns sizing, a word that is no flag and no value of one.
+    """
     known = {option.name for option in options(at, bench)} if "--" in rest else ()
     strange = dict.fromkeys(w for w in rest if _names_flag(w) and w.partition("=")[0] not in known)
-    for i, word in enumerate(strange):
-        yield _remark(word.partition("=")[0], at, bench, strict, guesses=i < MAX_GUESSES)
+    for word in strange:
+        yield _remark(word.partition("=")[0], at, bench, strict)
     values = _values_of(strange, argv)
     others = dict.fromkeys(w for w in rest if w not in strange and w not in values)
-    if others:
-        refused = ", and SGLang refuses to start with such words" if strict else ""
-        listed = " ".join(word or "''" for word in others)
-        yield f"{shown(listed)}: passed over, no flag and no value of one{refused}"
+    if not others:
+        return
+    listed = shown(" ".join(word or "''" for word in others))
+    if strict:
+        raise ValueError(
+            f"{listed}: no flag and no value of one, and SGLang {release_name(at)} refuses to "
+            "start with such words; drop them"
+        )
+    yield f"{listed}: passed over, no flag and no value of one"
 
 
 def _names_flag(word: str) -> bool:
@@ -49,8 +72,8 @@ def _values_of(strange: Mapping[str, None], argv: Sequence[str]) -> set[str]:
     return values
 
 
-def _remark(name: str, at: Version, bench: bool, strict: bool, *, guesses: bool) -> str:
-    """What to say of an unknown flag; ValueError if it concerns sizing in another release."""
+def _remark(name: str, at: Version, bench: bool, strict: bool) -> str:
+    """What to say of an unknown flag; ValueError if it concerns sizing, or no release has it."""
     option = _sizing_names().get(name)
     if option:
         gone = version(option.last) < at
@@ -58,12 +81,21 @@ def _remark(name: str, at: Version, bench: bool, strict: bool, *, guesses: bool)
         raise ValueError(
             f"{name}: SGLang {release_name(at)} has no such flag ({option.name} is {when})"
         )
-    remark = f"{shown(name)}: passed over, no flag of SGLang {release_name(at)}"
-    if not strict:
-        return remark
-    close = _closest(name, [option.name for option in options(at, bench)]) if guesses else None
+    if name in DIFFUSION:
+        raise ValueError(
+            f"{name}: a flag of SGLang's diffusion server, which is another program; its buffers "
+            "are not those that are judged here"
+        )
+    other = name in names()
+    if not strict or other:
+        why = "which sizes nothing here" if other else "and the program has flags of its own"
+        return f"{shown(name)}: passed over, no flag of SGLang {release_name(at)}, {why}"
+    close = _closest(name, [option.name for option in options(at, bench)])
     guess = f"; did you mean {close}?" if close else ""
-    return f"{remark}, which itself refuses to start with it{guess}"
+    raise ValueError(
+        f"{shown(name)}: SGLang {release_name(at)} has no such flag and refuses to start with "
+        f"it{guess}"
+    )
 
 
 @cache

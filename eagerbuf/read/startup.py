@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
 
-from eagerbuf.read.dumps import Dump, dumps, engine_calls
-from eagerbuf.read.text import RECORD, broken_places, pattern, places, record_from
-
-__all__ = ["Dump", "Line", "Startup", "engine_calls", "startup"]
+from eagerbuf.read.dumps import Dump, dumps
+from eagerbuf.read.text import RECORD, broken_places, pattern, places, rank_tags, record_from
 
 MAX_LINE = 2**10  # characters of the resolved-values line
 MAX_DIGITS = 15
 MAX_LINES = 256  # resolved-values lines that are looked at
 
 _TURNED_OFF = "Automatically turn off --chunked-prefill-size"  # after the dump, before the line
-_POD = pattern(r"\[(?:pod|container)/[^\]\n]{1,200}\]|[\w./-]{1,80}[ \t]+\|")
+_LIMITS = {"max_num_reqs=": "max_running_requests", "#tokens: ": "max_total_num_tokens"}
+_COUNT = pattern(r"\d{1,15}(?!\d|\.\d)")
+MAX_RECORDS = 4096  # whose rank tags are looked at
 _RESOLVED_FIELDS = (
     "max_total_num_tokens",
     "chunked_prefill_size",
@@ -43,7 +43,8 @@ class Line:
 class Startup:
     """The last start-up in a text, which begins at `begins`, and remarks on it.
 
-    `torn`: no resolved-values line shows the dump's chunk, so that they are not of one server.
+    `torn`: no resolved-values line shows the dump's chunk, so that they are not of one server;
+    `limits`: pool and requests of lines that a start-up prints before its resolved values.
     """
 
     dump: Dump | None = None
@@ -51,11 +52,12 @@ class Startup:
     notes: tuple[str, ...] = ()
     begins: int = 0
     torn: bool = False
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def found(self) -> bool:
         """Whether the text shows a start-up at all."""
-        return self.dump is not None or self.line is not None
+        return self.dump is not None or self.line is not None or bool(self.limits)
 
 
 def startup(text: str) -> Startup:
@@ -66,21 +68,43 @@ def startup(text: str) -> Startup:
     """
     found, lines = dumps(text), list(_lines(text))
     if not found:
-        return Startup(None, *_last(lines))
+        return Startup(None, *_last(lines), limits=_limits(text, 0))
     dump, notes = found[-1], []
     changes = [later.place for dump, later in pairwise(found) if dump.values != later.values]
     begins = changes[-1] if changes else 0
     if changes:
         notes.append(f"{len(changes) + 1} start-ups in the log: the last one counts")
         lines = [line for line in lines if line.place > begins]
-        lines = _of_one_pod(text, found, lines)
     turned_off = text.find(_TURNED_OFF, begins) >= 0
     agreeing = [line for line in lines if _same_chunk(dump, line, turned_off)]
     torn = bool(lines) and not agreeing
     if torn:
         notes.append(_torn(dump, lines[-1]))
     line, more = _last(agreeing)
-    return Startup(dump, line, (*notes, *more), begins, torn)
+    return Startup(dump, line, (*notes, *more), begins, torn, _limits(text, begins))
+
+
+def _limits(text: str, begins: int) -> dict[str, int]:
+    """KV pool and running requests as lines before the resolved values show them, if they agree."""
+    found: dict[str, set[int]] = {}
+    for needle, name in _LIMITS.items():
+        for place in places(text, needle)[-MAX_LINES:]:
+            match = _COUNT.match(text, place + len(needle)) if place >= begins else None
+            if match and (name != "max_total_num_tokens" or _of_pool(text, place)):
+                found.setdefault(name, set()).add(int(match[0]))
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
+
+
+def _of_pool(text: str, place: int) -> bool:
+    line = text[max(text.rfind("\n", 0, place) + 1, place - MAX_LINE) : place]
+    return "KV Cache is allocated" in line
+
+
+def tags_in(text: str) -> frozenset[str]:
+    """Kinds of rank tags in the first records of a log."""
+    records = islice(RECORD.finditer(text), MAX_RECORDS)
+    words = {record["tags"] for record in records if rank_tags(record["tags"])}
+    return frozenset(re.sub(r"\d+$", "", word) for tags in words for word in tags.split())
 
 
 def _last(lines: Sequence[Line]) -> tuple[Line | None, tuple[str, ...]]:
@@ -90,20 +114,6 @@ def _last(lines: Sequence[Line]) -> tuple[Line | None, tuple[str, ...]]:
     differ = any(line.values != lines[-1].values for line in lines)
     remarks = ("resolved-values lines differ: the last one counts",) if differ else ()
     return lines[-1], remarks
-
-
-def _of_one_pod(text: str, found: Sequence[Dump], lines: Sequence[Line]) -> list[Line]:
-    """The lines of the last dump's pod or container, if another one's dump differs."""
-    own = _pod(text, found[-1].place)
-    others = {_pod(text, dump.place) for dump in found if dump.values != found[-1].values}
-    return [line for line in lines if _pod(text, line.place) not in others - {own}]
-
-
-def _pod(text: str, place: int) -> str:
-    """What a collector put before the line that names its pod or container; "" without it."""
-    line = max(text.rfind("\n", 0, place) + 1, place - MAX_LINE)
-    found = _POD.match(text, line, place)
-    return found[0] if found else ""
 
 
 def _same_chunk(dump: Dump, line: Line, turned_off: bool) -> bool:

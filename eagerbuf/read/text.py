@@ -40,9 +40,9 @@ COLLECTOR = pattern(
         \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ \t]+
       | [A-Z][a-z]{2}[ ]+\d{1,2}[ ]\d\d:\d\d:\d\d[ ]\S+[ ]\S+:[ \t]
       | std(?:out|err)[ \t]+[FP][ \t]
-      | \[(?:pod|container)/[^\]\n]{1,200}\][ \t]
+      | \[(?P<pod>(?:pod|container)/[^\]\n]{1,200})\][ \t]
       | \([^()\n]{1,60}\bpid=\d+[^()\n]{0,60}\)[ \t]*
-      | [\w./-]{1,80}[ \t]+\|[ \t]
+      | (?P<compose>[\w./-]{1,80})[ \t]+\|[ \t]
     ){1,4}""",
     re.VERBOSE,
 )
@@ -124,10 +124,9 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
-def starts_record(line: str) -> bool:
-    """Whether a line (collector prefixes aside) begins a new log record."""
-    rest = line[_prefix_end(line) :]
-    match = RECORD.match(rest)
+def starts_message(line: str) -> bool:
+    """Whether a line begins a new log record."""
+    match = RECORD.match(line)
     return bool(match and (match["time"] or rank_tags(match["tags"])))
 
 
@@ -137,16 +136,11 @@ def rank_tags(tags: str) -> bool:
     return bool(re.fullmatch(r"(?:[A-Z_]{2,8}\d+|gpu=\d+)(?: [A-Z_]{2,8}\d+)*", tags))
 
 
-def _prefix_end(line: str) -> int:
-    match = COLLECTOR.match(line)
-    return match.end() if match else 0
-
-
 def record_from(text: str, start: int, limit: int) -> tuple[str, int]:
     """The log message that begins at `start`, put together again, and where it ends in `text`.
 
     A message that a terminal or a collector split goes on in the next lines until one begins a
-    new record, is blank, or `limit` characters are read; newlines and collector prefixes go.
+    new record, is blank, or `limit` characters are read; its newlines go.
     """
     stop = min(len(text), start + limit)
     end = _line_end(text, start, stop)
@@ -154,9 +148,9 @@ def record_from(text: str, start: int, limit: int) -> tuple[str, int]:
     while end < stop:
         line_stop = _line_end(text, end + 1, stop)
         line = text[end + 1 : line_stop]
-        if not line.strip() or starts_record(line):
+        if not line.strip() or starts_message(line):
             break
-        parts.append(line[_prefix_end(line) :])
+        parts.append(line)
         end = line_stop
     return "".join(parts), end
 

@@ -21,6 +21,8 @@ _TAG = pattern(
 )
 _OPENS = pattern(r"\{[{%]-?[ ]*(?:if|for|unless|with|range)\b")
 _CLOSES = pattern(r"\{[{%]-?[ ]*end")
+_UNKNOWN_FLAG = pattern(r"-{1,2}[\w-]*(?:[$`<]|\{\{)[^=]*(?:=.*)?", re.DOTALL)
+_DEFAULT = pattern(r"\$\{(?P<name>\w+):?[-=](?P<value>[^{}$]*)\}")
 _OPTIONAL = pattern(r"\[--?[A-Za-z]")
 
 
@@ -64,6 +66,7 @@ def without_unread(
     unread: list[str] = []
     for before, word in zip(("", *argv), argv, strict=False):
         bare = _STANDS_FOR_OTHERS.fullmatch(word) and not _takes_value(before, at, bench)
+        bare = bare or _UNKNOWN_FLAG.fullmatch(word)
         (unread if bare else kept).append(word)
     return kept, unread
 
@@ -72,7 +75,16 @@ def unread_note(word: str) -> str:
     """What to say of such a word."""
     return (
         f"{shown(word)}: not expanded, so what it sets is not known (flags that are written out "
-        "count as they stand); write out the flags it holds, or give the start-up log"
+        f"count as they stand){default_note(word)}; write out the flags it holds, or give the "
+        "start-up log"
+    )
+
+
+def default_note(word: str) -> str:
+    """What the default that is written in a variable, ${X:-4}, would give."""
+    match = _DEFAULT.fullmatch(word)
+    return (
+        f", {shown(match['value'] or 'nothing')} where {match['name']} is not set" if match else ""
     )
 
 

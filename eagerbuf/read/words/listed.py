@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from eagerbuf.read.containers import from_items
 from eagerbuf.read.launch import Launch
 from eagerbuf.read.options import names_sizing
 from eagerbuf.read.text import pattern
-from eagerbuf.read.tokens import unquote
+from eagerbuf.read.words.shell import commands
+from eagerbuf.read.words.yamls import from_items
 
 _DASH_ITEM = pattern(r"[ \t]*(?:-[ \t]+)+(\S.*)")
 _HEADING = pattern(r"[ \t]*(?:args|command):[ \t]*(?:#.*)?$")
@@ -24,7 +24,7 @@ def in_list_items(text: str) -> list[Launch]:
         match, template = _DASH_ITEM.match(line), _TEMPLATE.match(line)
         if match:
             bare = re.sub(r"[ \t]#.*$", "", match[1]).strip()
-            runs[-1].append(unquote(bare) if bare[:1] in "\"'" else bare)
+            runs[-1].append(_unquoted(bare) if bare[:1] in "\"'" else bare)
         elif _PASSED_OVER.match(line):
             continue
         elif template:
@@ -37,6 +37,11 @@ def in_list_items(text: str) -> list[Launch]:
         if any(names_sizing(item.split(" ")[0]) for item in items)
         for launch in from_items(items, {}, "", ours=True)
     ]
+
+
+def _unquoted(item: str) -> str:
+    first = next(commands(item), None)
+    return " ".join(word.text for word in first.words) if first else item
 
 
 def _taken_to_hold(items: list[str]) -> list[str]:

@@ -76,6 +76,7 @@ class Deployment:
     profile: Profile | None = None  # that a log shows: it failed, or the log ends in it
     dispatch_tokens: int | None = None  # tokens of FlashInfer's all-to-all, where a variable says
     chunk_may_be_off: bool = False  # something that was not understood sets an unknown chunk
+    told: bool = True  # anything was read that sizes a buffer
 
     @cached_property
     def open_fields(self) -> tuple[str, ...]:
@@ -230,6 +231,7 @@ def describe(source: EngineConfig | Reading, release: Release) -> Deployment:
         profile=source.profile,
         dispatch_tokens=_number(source.env.get(DISPATCH_TOKENS, "")),
         chunk_may_be_off=source.chunk_may_be_off,
+        told=source.told,
     )
 
 

@@ -98,6 +98,8 @@ def _cases(deployment: Deployment, rule: Rule, *, logged: bool) -> list[Case]:
 def _verdict(deployment: Deployment, cases: list[Case]) -> str:
     """The verdict that every completion shares, else unknown, unless a log shows the hang."""
     verdicts = {_judge(case) for case in cases}
+    if not deployment.told:
+        verdicts = {UNKNOWN if verdict == FITS else verdict for verdict in verdicts}
     if len(verdicts) == 1 and not deployment.too_open:
         return verdicts.pop()
     return HANGS if all(case.shown_to_hang for case in cases) else UNKNOWN

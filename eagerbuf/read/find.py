@@ -19,7 +19,7 @@ MAX_LINES = 4096  # that are looked at in a text that is longer
 _INLINE = pattern(r"`([^`\n]+)`")
 _TELLS = pattern(
     r"launch_server|one_batch|offline_throughput|sglang|--[a-z]|Engine\(|Runtime\(|ServerArgs\("
-    r"|^[ \t]*[\"']?(?:tp-size|tensor-parallel-size|model-path|chunked-prefill-size)[\"']?[ \t]*:",
+    r"|^[ \t]*[\"']?(?:tp_size|model_path|chunked_prefill_size|[a-z]+(?:-[a-z]+)+)[\"']?[ \t]*:",
     re.MULTILINE,
 )
 _PYTHON = pattern(
@@ -77,6 +77,11 @@ def _of_block(block: Block, files: dict[str, list[str]], log: bool) -> list[Laun
     if not _TELLS.search(text):
         return []
     text = _WARNING.sub(lambda match: "\n" * match[0].count("\n"), text)
+    from eagerbuf.read.words.units import in_units
+
+    declared = in_units(text)
+    if declared is not None and any(launch.has_flags for launch in declared):
+        return declared
     in_yaml_text = [] if log else _in_yaml(text, files)
     if in_yaml_text:
         return in_yaml_text
@@ -86,7 +91,7 @@ def _of_block(block: Block, files: dict[str, list[str]], log: bool) -> list[Laun
         found = in_python(text, block.line)
         if any(launch.has_flags for launch in found):
             return found
-    return _in_shell(text, block, files, log)
+    return _in_shell(text, block, files)
 
 
 def _in_yaml(text: str, files: dict[str, list[str]]) -> list[Launch]:
@@ -101,18 +106,15 @@ def _in_yaml(text: str, files: dict[str, list[str]]) -> list[Launch]:
     return found.launches
 
 
-def _in_shell(text: str, block: Block, files: dict[str, list[str]], log: bool) -> list[Launch]:
-    from eagerbuf.read.words.units import in_units
-
-    declared = in_units(text)
-    found = in_script(text, line=block.line, files=files) if declared is None else declared
+def _in_shell(text: str, block: Block, files: dict[str, list[str]]) -> list[Launch]:
+    found = in_script(text, line=block.line, files=files)
     if any(launch.rank == SURE and launch.has_flags for launch in found):
         return found
     if re.search(r"^[ \t]*(?:-[ \t]+)+\S", text, re.MULTILINE):
         from eagerbuf.read.words.listed import in_list_items
 
         listed = in_list_items(text)
-        return [replace(launch, rank=SURE) for launch in listed] or found
+        return listed or found
     return found
 
 
@@ -123,7 +125,8 @@ def _told_of(block: Block) -> list[Launch]:
         return []
     inline = [script for script in _INLINE.findall(text) if HOLDS_PROGRAM.search(script)]
     found = [launch for script in inline for launch in in_script(script, line=block.line)]
-    found = found or in_script(uncommented(text), line=block.line)
+    if not any(launch.has_flags for launch in found):
+        found = in_script(uncommented(text), line=block.line) or found
     return [replace(launch, rank=max(launch.rank, TOLD)) for launch in found if launch.rank < BARE]
 
 

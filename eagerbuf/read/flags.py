@@ -32,6 +32,7 @@ from eagerbuf.releases import releases
 Bench = tuple[tuple[int, ...], tuple[int, ...]]
 
 MAX_WORDS = 4096
+MAX_FLAGS = 256  # by which a release is chosen
 MAX_GROUPS = 64  # flags that may stand there or not
 MAX_DIGITS = 18
 MAX_BENCH = 2**40  # tokens or requests of a benchmark's batch
@@ -240,7 +241,8 @@ def newest_that_takes(argv: Sequence[str], *, bench: bool) -> tuple[str, str] | 
 
     None where the newest release takes them all, or where no release does.
     """
-    flags = [word for word in argv if _FLAG.match(word) and not _PLACEHOLDER.search(word)]
+    words = [word.partition("=")[0] for word in argv if _FLAG.match(word)]
+    flags = [flag for flag in dict.fromkeys(words) if not _PLACEHOLDER.search(flag)][:MAX_FLAGS]
     first = ""
     every = [list_for(release.release) for release in releases() if release.numbered]
     flags = [flag for flag in flags if any(takes(flag, at, bench) for at in every)]

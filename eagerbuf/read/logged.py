@@ -14,8 +14,8 @@ PASSED_OVER = (
 _CALLS = ("Engine(", "Runtime(")
 MAX_YAML = 2**17
 _YAML = pattern(
-    r"^[ \t]*(?:- +)?[\"']?(?:command|args|entrypoint|containers|services|[a-z]+(?:-[a-z]+)+)[\"']?:"
-    r"(?:[ \t]|$)",
+    r"^[ \t]*(?:- +)?[\"']?(?:command|args|entrypoint|containers|services|[a-z]+(?:-[a-z]+)+)"
+    r"[\"']?:(?:[ \t]|$)",
     re.MULTILINE,
 )
 _FLAG = pattern(r"(?<![^\s\"'\[,])--[a-z]")
@@ -47,7 +47,7 @@ def log_part(text: str) -> tuple[str, list[str]]:
 def _has_command(text: str) -> bool:
     """Whether flags are given, which every command has, or fields in code or in YAML."""
     flags = "--" in text and _FLAG.search(text)
-    return bool(flags) or any(call in text for call in _CALLS) or _YAML.search(text[:MAX_YAML])
+    return bool(flags or _YAML.search(text[:MAX_YAML])) or any(call in text for call in _CALLS)
 
 
 def _blanks(match: re.Match[str]) -> str:

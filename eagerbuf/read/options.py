@@ -200,7 +200,8 @@ def _names_of(at: Version, bench: bool) -> frozenset[str]:
     return frozenset(option.name for option in options(at, bench))
 
 
-def takes(word: str, at: Version, bench: bool) -> bool:
+@lru_cache(maxsize=4096)
+def takes(name: str, at: Version, bench: bool) -> bool:
     """Whether a release's argparse takes a flag: it has it, or just one that begins so."""
-    name, known = word.partition("=")[0], _names_of(at, bench)
+    known = _names_of(at, bench)
     return name in known or sum(option.startswith(name) for option in known) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from eagerbuf.config import FIELDS, check_value
@@ -63,13 +62,10 @@ def read_servers(
 
     A name is the server's role, service or container, else the line where its command begins.
     """
-    options = {name: _option(name, v) for name, v in overrides.items() if v is not None}
+    options: Known = {n: _option(n, v) for n, v in overrides.items() if v is not None}
     memory = _memory(gpu_mem_gib)
     text = plain(text)
-    return [
-        _reading(server, text, options, memory, release)
-        for server in servers(unwrap(text), release)
-    ]
+    return [_reading(server, text, options, memory) for server in servers(unwrap(text), release)]
 
 
 def _differing(found: list[Reading]) -> str:
@@ -78,12 +74,10 @@ def _differing(found: list[Reading]) -> str:
     return shown(", ".join(names) or "what they do not show")
 
 
-def _reading(
-    server: Server, text: str, options: Known, memory: float | None, asked: str | None
-) -> Reading:
+def _reading(server: Server, text: str, options: Known, memory: float | None) -> Reading:
     """One server: its settings, and what the engine makes of them."""
     log, flags = server.log, server.flags
-    settings = Settings(*_settings(server, bool(options)), list_for(server.release), memory)
+    settings = Settings(*_settings(server), list_for(server.release), memory)
     given = {**_log_values(log), **options}
     known = effective(settings, given)
     notes = _forget_what_tags_contradict(known, given, server)
@@ -91,6 +85,13 @@ def _reading(
     decided = log.startup.dump is not None and log.startup.dump.complete
     remarks = [*server.notes, *log.notes, *log.startup.notes, *flags.notes, *notes]
     remarks += [*_remarks(settings, log, known), *_doubts(text, env)]
+    told = bool(options or memory or log.startup.found or log.profile or server.flags.partial)
+    told = told or server.launch is None or server.launch.sizes
+    if not told:
+        remarks.append(
+            "none of the flags sizes a buffer: if the command is whole, say so with one that does, "
+            "such as --tp-size 1"
+        )
     remarks += also_sized([server.launch] if server.launch else [], env)
     chunk = settings.values.get("chunked_prefill_size")
     return make_reading(
@@ -106,6 +107,7 @@ def _reading(
         or (chunk is not None and settings.get(_CHUNK) is None)
         or (chunk is None and settings.partial),
         name=server.name,
+        told=told,
     )
 
 
@@ -126,7 +128,7 @@ def _memory(gib: float | None) -> float | None:
     return float(gib)
 
 
-def _settings(server: Server, options: bool) -> tuple[Mapping[str, Value], bool]:
+def _settings(server: Server) -> tuple[Mapping[str, Value], bool]:
     """What the command sets under what the log's dump shows, and whether there may be more."""
     by_flag = {name: Value(value, "flag") for name, value in server.flags.values.items()}
     dump = server.log.startup.dump
@@ -222,7 +224,7 @@ def _other_chunk(settings: Settings, log: Log, ranks: int | None) -> Iterator[st
 
 def _doubts(text: str, env: Mapping[str, str]) -> Iterator[str]:
     """Notes where copying may be off without the text being certain of it."""
-    if env.get(NO_COPY, "").lower() in ON or (NO_COPY in env and env[NO_COPY]):
+    if env.get(NO_COPY, "").lower() in ON or (env.get(NO_COPY)):
         return
     place = text.find(NO_COPY)
     if place >= 0 and not _says_off(text, place):

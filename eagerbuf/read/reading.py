@@ -34,7 +34,8 @@ class Reading:
     not read; `model`: its path or name as given; `profile`: a latency profile
     that a log shows to have failed, or to be where it ends; `chunk_may_be_off`: something in the
     text that was not understood sets the chunk, and may turn chunking off; `name`: which server of
-    several in a text this is (role, service, container, line).
+    several in a text this is (role, service, container, line); `told`: anything was read that
+    sizes a buffer, without which nothing is said to fit.
     """
 
     config: EngineConfig | None
@@ -50,6 +51,7 @@ class Reading:
     profile: Profile | None = None
     chunk_may_be_off: bool = False
     name: str = ""
+    told: bool = True
 
     @property
     def no_copy(self) -> bool:
@@ -87,6 +89,7 @@ def make_reading(
     profile: Profile | None = None,
     chunk_may_be_off: bool = False,
     name: str = "",
+    told: bool = True,
 ) -> Reading:
     """A Reading of effective values; ValueError where they contradict each other."""
     unknown = tuple(name for name in FIELDS if known[name] is None and needed(name, known, release))
@@ -105,6 +108,7 @@ def make_reading(
         unread=tuple(dict.fromkeys(unread)),
         chunk_may_be_off=chunk_may_be_off and known["chunked_prefill_size"] is None,
         name=name,
+        told=told,
     )
 
 

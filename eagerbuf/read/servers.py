@@ -21,7 +21,7 @@ NOTHING = "text: no SGLang launch command, config, Kubernetes list or start-up l
 
 @dataclass(frozen=True)
 class Log:
-    """The log of one service, or the text as far as it is one: its last start-up and its profile."""
+    """The log of one service, or the text as far as it is one, its last start-up and profile."""
 
     name: str
     text: str
@@ -48,7 +48,7 @@ class Server:
 
 
 def servers(unwrapped: Unwrapped, asked: str | None) -> list[Server]:
-    """Every server in a text, in order; ValueError where there is none, or its words are refused."""
+    """Every server in a text, in order; ValueError where there is none, or words are refused."""
     logs = _logs(unwrapped)
     sources = find(unwrapped.blocks, log=any(log.startup.found for log in logs))
     if len(logs) > 1:
@@ -121,11 +121,6 @@ def _with_flags(
     hidden = [launch.hidden] if launch.hidden else []
     if not launch.has_flags:
         hidden.append("the command has no flags here: if it gets any elsewhere, write them out")
-    elif not launch.sizes and known and not log.startup.found and not found.partial:
-        hidden.append(
-            "none of the command's flags sizes a buffer: if it is whole, say so with one that does, "
-            "such as --tp-size 1"
-        )
     partial = found.partial or not known or bool(hidden)
     every = (*launch.notes, *found.notes, *told, *hidden)
     found = replace(found, notes=every, partial=partial)
@@ -202,9 +197,10 @@ def _distinct(every: Sequence[Server]) -> list[Server]:
 
 
 def _same(one: Server, other: Server) -> bool:
-    assert one.launch is not None and other.launch is not None
-    same = (one.flags.values, one.flags.bench, one.release, one.launch.env)
-    return same == (other.flags.values, other.flags.bench, other.release, other.launch.env)
+    first, second = (
+        (s.flags.values, s.flags.bench, s.release, s.launch and s.launch.env) for s in (one, other)
+    )
+    return first == second
 
 
 def _differences(every: Sequence[Server]) -> str:

@@ -30,6 +30,7 @@ def pattern(source: str, flags: int = 0) -> re.Pattern[str]:
 
 _COLOUR = pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _NO_CHARACTER = pattern(r"[\ud800-\udfff]")
+_DASHES = pattern(r"(?<!\S)(?:[\u2012-\u2015]-?|-[\u2012-\u2015])(?=[A-Za-z])")
 _BLANKS = "\u00a0\u2002\u2003\u2007\u2009\u200a\u202f\u3000"
 _NOTHING = "\u200b\u200c\u200d\u2060\ufeff\x00"
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
@@ -79,6 +80,7 @@ def _ascii_look(text: str) -> str:
         text = text.replace(character, "")
     for fancy, quote in _QUOTES.items():
         text = text.replace(fancy, quote)
+    text = _DASHES.sub("--", text)
     return _NO_CHARACTER.sub("?", text)
 
 

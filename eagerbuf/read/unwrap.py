@@ -114,7 +114,7 @@ def _collected(text: str) -> tuple[str, dict[str, str]]:
 
 def _fenced(text: str) -> list[Block]:
     """The parts in fences, and what is beside them; all of it where no fence is closed."""
-    if "```" not in text and "~~~" not in text or len(text) > MAX_SCRIPT:
+    if ("```" not in text and "~~~" not in text) or len(text) > MAX_SCRIPT:
         return [Block(text)]
     lines = text.split("\n")
     blocks: list[Block] = []
@@ -166,9 +166,10 @@ def rejoined(text: str) -> str:
     for line in text.split("\n"):
         glue = _glue(lines[-1], line) if lines and "--" in lines[-1] else None
         if glue is None:
-            lines += [""] * taken
+            if not line.lstrip().startswith("-"):  # flags go on
+                lines += [""] * taken
+                taken = 0
             lines.append(line)
-            taken = 0
         else:
             lines[-1] += glue + line
             taken += 1
@@ -181,9 +182,9 @@ def _glue(before: str, line: str) -> str | None:
     first = re.split(r"[\s=]", line[:200], maxsplit=1)[0]
     if not first or RECORD.match(line):
         return None
-    if last.startswith("-") and (last in ("-", "--") or not is_option(last)):
-        if is_option(last + first):
-            return ""
+    begun = last.startswith("-") and (last in ("-", "--") or not is_option(last))
+    if begun and is_option(last + first):
+        return ""
     if len(before.rsplit("\n", 1)[-1]) < FULL_LINE or before.rstrip().endswith("\\"):
         return None
     if _STARTS_COMMAND.match(line.lstrip()) or line.lstrip().startswith("--"):

@@ -65,8 +65,8 @@ def without_unread(
     kept: list[str] = []
     unread: list[str] = []
     for before, word in zip(("", *argv), argv, strict=False):
-        bare = _STANDS_FOR_OTHERS.fullmatch(word) and not _takes_value(before, at, bench)
-        bare = bare or _UNKNOWN_FLAG.fullmatch(word)
+        stands = _STANDS_FOR_OTHERS.fullmatch(word) and not _takes_value(before, at, bench)
+        bare = stands or _UNKNOWN_FLAG.fullmatch(word)
         (unread if bare else kept).append(word)
     return kept, unread
 

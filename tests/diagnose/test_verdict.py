@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from eagerbuf import EngineConfig, check, read_config
@@ -174,7 +175,13 @@ def test_without_the_copy_nothing_overflows():
 def test_unknown_values_decide_nothing_they_could_change():
     launch = "python -m sglang.launch_server --model m "
     off = check(read_config(launch + "--chunked-prefill-size -1 --max-running-requests 64"))
-    assert (off.verdict, off.unknown) == ("unknown", ("max_total_num_tokens",))
+    assert (off.verdict, off.unknown) == ("fits", ())  # the buffer is the pool
+    scattered = read_config(
+        launch + "--chunked-prefill-size -1 --tp 8 --enable-attn-tp-input-scattered "
+        "--max-running-requests 64"
+    )
+    open_pool = check(scattered)
+    assert (open_pool.verdict, open_pool.unknown) == ("unknown", ("max_total_num_tokens",))
     no_requests = check(read_config(launch + "--chunked-prefill-size 4096", release="0.5.14"))
     assert (no_requests.verdict, no_requests.unknown) == ("fits", ("max_running_requests",))
     assert no_requests.rules["pr28677"].bound.max_bs is None
@@ -187,8 +194,11 @@ def test_unknown_values_decide_nothing_they_could_change():
 
 
 def test_a_static_chunk_fits_whatever_it_is():
-    report = check(read_config("python -m sglang.launch_server --model m", release="0.5.14"))
+    launch = "python -m sglang.launch_server --model m"
+    report = check(read_config(f"{launch} --tp 2", release="0.5.14"))
     assert report.verdict == "fits"
+    assert pd.isna(report.to_frame().set_index("rule").loc["pr28677", "max_num_tokens"])
+    assert check(read_config(launch, release="0.5.14")).verdict == "unknown"  # no flag that sizes
     assert "chunked_prefill_size" in report.unknown
     assert report.rules["pr28677"].bound.max_num_tokens == 0
 

@@ -16,6 +16,7 @@ HARMLESS = {
     "sys._getframe",
     "sys.unraisablehook",
 }
+PARSED = "<pasted>"  # the name under which a reader parses code
 CPU_S = 5.0  # of one small input; the slowest takes some hundredths
 
 
@@ -39,6 +40,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if event == "open" and str(arguments[0]) in _Watch.allowed:
         return
+    if event == "compile" and arguments[1] == PARSED:
+        return  # a syntax tree and no code: to run any, "exec" would follow
     _Watch.armed = False
     raise Touched(f"{event}{arguments!r}"[:300])
 

@@ -10,6 +10,7 @@ PROGRAM = "python -m sglang.launch_server"
 BASE = f"{PROGRAM} --model-path m --max-running-requests 64"
 MORE = "--pp-size 2 --enable-dynamic-chunking --chunked-prefill-size -1"
 LIST = 'cmd = ["python3", "-m", "sglang.launch_server", "--model-path", "m"]\n'
+DYNAMIC = "--enable-dynamic-chunking --chunked-prefill-size -1"
 MORE_LIST = '["--pp-size", "2", "--enable-dynamic-chunking", "--chunked-prefill-size", "-1"]'
 HANGS = f"{LIST.strip()} + {MORE_LIST}".replace('] + ["--pp-size", "2"', "")
 CONDITION = "--pp-size: may be set or not"
@@ -45,6 +46,16 @@ def verdict(text: str) -> str:
         f'run("{BASE} "\n    "{MORE}", shell=True)',
         f'cmd = "{BASE} " \\\n    "{MORE}"',
         f'CMD="{BASE}"\nCMD="numactl -N 0 $CMD"\nCMD="$CMD {MORE}"\nexec $CMD',
+        f'CMD="{BASE}"\nFULL="$CMD {MORE}"\n$FULL',
+        f'CMD="{BASE} {MORE}"\n[ "$A" ] && CMD="env $CMD"\n$CMD',
+        f"{LIST}run(cmd + {MORE_LIST})",
+        f"{LIST}cmd = ['numactl'] + cmd\ncmd += {MORE_LIST}",
+        f"{LIST}cmd = [*cmd, *{MORE_LIST}]",
+        f"{LIST}args = {MORE_LIST}\nrun(cmd + args)",
+        f"{LIST}run(' '.join(cmd + {MORE_LIST}))",
+        f"SGL := {PROGRAM}\nrun:\n\t$(SGL) --model-path m {MORE}\n",
+        f'ARGS="{MORE}"\n{BASE} $ARGS',
+        f'COMMON="--model-path m"\nARGS=($COMMON)\nARGS+=({MORE})\n{PROGRAM} "${{ARGS[@]}}"',
         f'CMD=({BASE})\nCMD=(numactl -N 0 "${{CMD[@]}}")\nCMD+=({MORE})\n"${{CMD[@]}}"',
         f"{LIST.strip()[:-1]}, '--model' '-path', 'm']\ncmd += {MORE_LIST}\n",
         f'cmd = ("{PROGRAM} "\n       f"--model-path {{m}} "\n       "{MORE}")',
@@ -57,7 +68,6 @@ def test_pieces_that_are_all_in_the_text_are_joined(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        (f'CMD="{BASE}"\nFULL="$CMD {MORE}"\n$FULL', "$CMD: not expanded"),
         (
             f'CMD="{BASE}"\nif a; then\n  CMD+=" {MORE}"\nfi\n$CMD',
             CONDITION,
@@ -66,29 +76,37 @@ def test_pieces_that_are_all_in_the_text_are_joined(text: str) -> None:
         (f'CMD="{BASE}"\n[ -n "$A" ] && CMD+=" {MORE}"\n$CMD', CONDITION),
         (f'CMD="{BASE}"\nCMD+=" $ARGS"\n$CMD', "$ARGS: not expanded"),
         (f'CMD="{BASE}"\nCMD+=$ARGS\n$CMD', "$ARGS: not expanded"),
-        (f'CMD="{BASE}"\n' + 'CMD+=" --port 1"\n' * 70 + "$CMD", "$CMD: not expanded"),
         (f"{LIST}if a:\n    cmd += {MORE_LIST}\nrun(cmd)", CONDITION),
         (f"{LIST}if a:\n    cmd += extra\nrun(cmd)", "$extra: not expanded"),
-        (f"{LIST}cmd.append(extra)", "$cmd: not expanded"),
-        (f"{LIST}cmd.insert(3, extra)", "$cmd: not expanded"),
-        (f"{LIST}run([*cmd, '--pp-size', '2'])", "$cmd: not expanded"),
-        (f"{LIST}run(cmd + {MORE_LIST})", CONDITION),
+        (f"{LIST}cmd.append(extra)", "$extra: not expanded"),
+        (f"{LIST}cmd.insert(3, extra)", "$_: not expanded"),
+        (f"{LIST}for k in x:\n    cmd += [f'--{{k}}', x[k]]\nrun(cmd)", "$_: not expanded"),
+        (
+            f"N=1\nfor i in 1 2; do {BASE} {DYNAMIC} --pp-size $N; N=2; done",
+            "--pp-size: a variable",
+        ),
+        (f"source a.sh\n{BASE} {DYNAMIC} --pp-size $PP", "--pp-size: a variable"),
+        (f"PP=1\nsource a.sh\n{BASE} {DYNAMIC} --pp-size $PP", "--pp-size: a variable"),
+        (f"read PP\n{BASE} {DYNAMIC} --pp-size $PP", "--pp-size: a variable"),
+        (f"PP=$(nproc)\n{BASE} {DYNAMIC} --pp-size $PP", "--pp-size: a variable"),
+        (f"PP=$((1+1))\n{BASE} {DYNAMIC} --pp-size $PP", "--pp-size: a variable"),
+        (f'PP=1\n[ "$A" ] && PP=2\n{BASE} {DYNAMIC} --pp-size $PP', "--pp-size: a variable"),
+        (
+            f"case $A in a) PP=1;; *) PP=2;; esac\n{BASE} {DYNAMIC} --pp-size $PP",
+            "--pp-size: a variable",
+        ),
+        (f"PP=${{1:-4}}\n{BASE} {DYNAMIC} --pp-size $PP", "--pp-size: a variable"),
         (f"{LIST.strip()} + extra + {MORE_LIST}\n", "$extra: not expanded"),
         (f"{LIST.strip()} + more(a, [b]) + {MORE_LIST}\n", "$more: not expanded"),
         (f'os.system("{BASE} " + extra)', "$extra: not expanded"),
-        (f'cmd = ("{BASE} " "--port 1 "\n  + ("{MORE}" if a else ""))', "$_: not expanded"),
-        (f"{LIST}cmd.extend({MORE_LIST} if a else [])", "$_: not expanded"),
-        (f"{LIST}cmd = [*cmd, '--pp-size', '2']", "$cmd: not expanded"),
-        (f"{LIST}cmd = ['numactl'] + cmd\ncmd += {MORE_LIST}", "$cmd: not expanded"),
-        (f"{LIST}cmd[cmd.index('--x') + 1] = '-1'", "$cmd: not expanded"),
-        (f"{LIST}cmd += {MORE_LIST}\ncmd.remove('--pp-size')", "$cmd: not expanded"),
-        (f'CMD="{BASE} {MORE}"\nCMD=${{CMD/-1/8192}}\n$CMD', "$CMD: not expanded"),
-        (f'CMD="{BASE} {MORE}"\n[ "$A" ] && CMD="env $CMD"\n$CMD', "$CMD: not expanded"),
+        (f'cmd = ("{BASE} " "--port 1 "\n  + ("{MORE}" if a else ""))', "$a: not expanded"),
+        (f"{LIST}cmd.extend({MORE_LIST} if a else [])", "$a: not expanded"),
+        (f"{LIST}cmd[cmd.index('--x') + 1] = '-1'", "$_: not expanded"),
+        (f"{LIST}cmd += {MORE_LIST}\ncmd.remove('--pp-size')", "$_: not expanded"),
         (f"{HANGS[:-1]}, '--pp-size', '2' if a else '1']", "--pp-size: a variable"),
         (f"{HANGS[:-1]}, '--pp-size=' + pp]", "--pp-size: a variable"),
-        (f"{HANGS[:-1]}, '--pp-size=%s' % pp]", "--pp-size: a variable"),
-        (f"{HANGS[:-1]}, '--pp-size=2' if a else '--port=1']", "$_: not expanded"),
-        (f"SGL := {PROGRAM}\nrun:\n\t$(SGL) {MORE}\n", "the command has no flags here"),
+        (f"{HANGS[:-1]}, '--pp-size=%s' % pp]", "$pp: not expanded"),
+        (f"{HANGS[:-1]}, '--pp-size=2' if a else '--port=1']", "$a: not expanded"),
     ],
 )
 def test_pieces_that_are_not_leave_the_verdict_open(text: str, note: str) -> None:
@@ -103,7 +121,8 @@ def test_pieces_that_are_not_leave_the_verdict_open(text: str, note: str) -> Non
         f'CMD="{BASE}"\nif a; then\n  CMD+=" --trust-remote-code"\nfi\necho "$CMD"\n$CMD &',
         f'CMD="{BASE}"\n$CMD --node-rank 0 &\n$CMD --node-rank 1',
         f"CMD=\"{BASE}\"\n$CMD\nCMD='sleep 1'\n$CMD --pp-size 2",
-        f'{LIST}if a:\n    cmd.append("--trust-remote-code")\nrun(cmd)\ncmd = ["--pp-size", "2"]',
+        f'{LIST}cmd += ["--tp-size", "1"]\nif a:\n    cmd.append("--trust-remote-code")\nrun(cmd)\n'
+        'cmd = ["--pp-size", "2"]',
         f'CMD="{BASE}"\n',
     ],
 )
@@ -113,5 +132,5 @@ def test_pieces_that_size_nothing_change_nothing(text: str) -> None:
 
 
 def test_each_use_of_a_variable_is_a_launch() -> None:
-    with pytest.raises(ValueError, match="2 launch commands that differ in pp_size"):
+    with pytest.raises(ValueError, match=r"2 servers that differ in pp_size \(line 2, line 3\)"):
         read_config(f'CMD="{BASE}"\n$CMD --pp-size 2 &\n$CMD --pp-size 4')

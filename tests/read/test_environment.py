@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from eagerbuf import check, read_config
+from eagerbuf import check, read_config, read_servers
 
 NC = "SGLANG_EAGER_INPUT_NO_COPY"
 PROGRAM = "python -m sglang.launch_server"
@@ -70,8 +70,6 @@ def test_a_variable_that_is_in_effect(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"{NC}=1 {RUN} --port 1 &\n{RUN} --port 2",
-        f"{RUN} --port 1 &\nexport {NC}=1\n{RUN} --port 2",
         f"export {NC}=1\nunset {NC}\n{RUN}",
         f"export {NC}=1\nexport -n {NC}\n{RUN}",
         f"export {NC}=1\nenv -u {NC} {RUN}",
@@ -79,7 +77,6 @@ def test_a_variable_that_is_in_effect(text: str) -> None:
         f"{RUN}\nexport {NC}=1",
         f"{NC}=1\n{RUN}",
         f"{NC}=1 python warm.py\n{RUN}",
-        f"{RUN} {NC}=1",
         f"if a; then\n  export {NC}=1\nfi\n{RUN}",
         f"if a; then\n  export {NC}=1\nelse\n  b\nfi\n{RUN}",
         f'[ -n "$A" ] && export {NC}=1\n{RUN}',
@@ -112,6 +109,16 @@ def test_a_variable_that_is_not_is_named(text: str) -> None:
     got = read_config(text, release="0.5.14")
     assert (got.no_copy, check(got).verdict) == (False, "overflows")
     assert any(note.startswith(f"{NC}: in the text, but not") for note in got.notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"{NC}=1 {RUN} --port 1 &\n{RUN} --port 2", f"{RUN} &\nexport {NC}=1\n{RUN} --port 2"],
+)
+def test_of_two_servers_the_one_that_copies_is_the_worst(text: str) -> None:
+    both = read_servers(text, release="0.5.14")
+    assert sorted(reading.no_copy for reading in both) == [False, True]
+    assert check(both).verdict == "overflows"
 
 
 @pytest.mark.parametrize(

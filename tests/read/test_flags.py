@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from eagerbuf.read import read_config
-from eagerbuf.read.flags import UNREAD, parse
+from eagerbuf.read.flags import UNREAD, newest_that_takes, parse
 from eagerbuf.read.options import is_option, list_for, names_sizing, options, table, version
 from eagerbuf.releases import releases
 from tests.quickest import within
@@ -98,13 +98,13 @@ def test_a_flag_that_a_release_lacks_is_an_error_naming_it(
         values(text, lacks_it)
 
 
-def test_unknown_flags_are_remarked_on_once_and_not_fatal() -> None:
-    text = "--foo 3 --tp 2 --foo 4 --mamba-scheduler-strategy x"
-    found = parse(text.split(), "0.5.23")
+def test_a_flag_of_other_releases_that_sizes_nothing_is_a_note() -> None:
+    found = parse(["--tp", "2", "--mamba-scheduler-strategy", "x"], "0.5.23")
     assert found.values == {"tp_size": 2}
-    assert len(found.notes) == 2
-    assert "--foo" in found.notes[0]
-    assert "--mamba-scheduler-strategy" in found.notes[1]
+    assert found.notes == (
+        "--mamba-scheduler-strategy: passed over, no flag of SGLang 0.5.23, which sizes nothing "
+        "here",
+    )
 
 
 @pytest.mark.parametrize("value", ["$TP", "${TP:-8}", "`nproc`", "$(nproc)", "<TP>", "{{ .tp }}"])
@@ -174,24 +174,20 @@ def test_option_names() -> None:
 
 
 def test_an_unknown_flag_says_that_sglang_refuses_it_and_what_it_may_be_meant_for() -> None:
-    found = parse(["--pp-szie", "2", "--zzz", "--tp", "2"], "0.5.23")
-    assert found.notes == (
-        "--pp-szie: passed over, no flag of SGLang 0.5.23, which itself refuses to start with it; "
-        "did you mean --pp-size?",
-        "--zzz: passed over, no flag of SGLang 0.5.23, which itself refuses to start with it",
-    )
+    refuses = "SGLang 0.5.23 has no such flag and refuses to start with it"
+    for flag, guess in (("--pp-szie", "; did you mean --pp-size?"), ("--zzz", "")):
+        with pytest.raises(ValueError, match="has no such flag") as refusal:
+            parse([flag, "2", "--tp", "2"], "0.5.23")
+        assert str(refusal.value) == f"{flag}: {refuses}{guess}"
 
 
 @pytest.mark.parametrize("module", ["bench_offline_throughput", "bench_one_batch_server"])
 def test_programs_with_flags_of_their_own_are_not_said_to_refuse_them(module: str) -> None:
     got = read_config(f"python -m sglang.{module} --num-prompts 10 --tp 2")
-    assert got.notes == ("--num-prompts: passed over, no flag of SGLang 0.5.23",)
-
-
-def test_only_the_first_unknown_flags_are_compared_with_the_known_ones() -> None:
-    found = parse([f"--pp-siz{i}" for i in range(400)], "0.5.23")
-    assert len(found.notes) == 400
-    assert sum("did you mean --pp-size?" in note for note in found.notes) == 8
+    assert got.notes == (
+        "--num-prompts: passed over, no flag of SGLang 0.5.23, and the program has flags of its "
+        "own",
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,19 +198,21 @@ def test_only_the_first_unknown_flags_are_compared_with_the_known_ones() -> None
         ("--enable-dynamic-chunking true", "true"),
         ("--tp 2 and it fails.", "and it fails."),
         ("-x --tp 2 3", "-x 3"),
+        ("--tp 2 [MODEL]", "[MODEL]"),
         ("--tp 2 -- --pp-size 4", "-- --pp-size 4"),
     ],
 )
 def test_words_that_are_neither_flags_nor_values_are_named(flags: str, words: str) -> None:
-    found = parse(flags.split(), "0.5.14")
+    with pytest.raises(ValueError, match=r"SGLang 0\.5\.14 refuses to start") as refusal:
+        parse(flags.split(), "0.5.14")
+    assert str(refusal.value).startswith(f"{words}: no flag and no value of one")
     why = "passed over, no flag and no value of one"
-    assert found.notes == (f"{words}: {why}, and SGLang refuses to start with such words",)
     assert parse(flags.split(), "0.5.14", strict=False).notes == (f"{words}: {why}",)
 
 
 @pytest.mark.parametrize("flags", ["--foo 3 4 --tp 2", "--tp 2 --foo=3", "--foo a --tp 2 )"])
 def test_values_of_unknown_flags_are_not_named_again(flags: str) -> None:
-    (note,) = parse(flags.split(), "0.5.14").notes
+    (note,) = parse(flags.split(), "0.5.14", strict=False).notes
     assert note.startswith("--foo: ")
 
 
@@ -225,6 +223,29 @@ def test_a_model_behind_sglang_serve_is_one() -> None:
 
 def test_many_unknown_flags_take_little_time() -> None:
     argv = [word for i in range(1500) for word in (f"--unknown-flag-{i}", str(i))]
-    parse(argv[:2], "0.5.14")
-    assert within(1.0, lambda: parse(argv, "0.5.14"))
-    assert len(parse(argv, "0.5.14").notes) == 1500
+    parse(argv[:2], "0.5.14", strict=False)
+    assert within(1.0, lambda: parse(argv, "0.5.14", strict=False))
+    assert len(parse(argv, "0.5.14", strict=False).notes) == 1500
+
+
+@pytest.mark.parametrize("word", ["m --pp-size 4", "x\n--tp 2", "a b --chunked-prefill-size=-1"])
+def test_a_word_that_holds_flags_is_one_quote_too_few_or_too_many(word: str) -> None:
+    with pytest.raises(ValueError, match="one word that holds flags; is a quote missing"):
+        parse(["--model-path", word, "--tp", "2"], "0.5.14")
+
+
+@pytest.mark.parametrize(
+    ("argv", "found"),
+    [
+        (["--tp", "2"], None),
+        (["--cuda-graph-max-bs", "8"], ("0.5.19", "--cuda-graph-max-bs")),
+        (["--cuda-graph-max-bs=8", "--zzz"], ("0.5.19", "--cuda-graph-max-bs")),
+        (["--nsa-prefill-cp-mode", "in-seq-split"], ("0.5.19", "--nsa-prefill-cp-mode")),
+        (["--cuda-graph-max-bs", "8", "--attn-dp-size", "2"], None),
+        (["--zzz", "8"], None),
+    ],
+)
+def test_the_newest_release_that_takes_all_flags(
+    argv: list[str], found: tuple[str, str] | None
+) -> None:
+    assert newest_that_takes(argv, bench=False) == found

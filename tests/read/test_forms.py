@@ -12,7 +12,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eagerbuf.read import Reading, read_config
+from eagerbuf import check
+from eagerbuf.read import Reading, read_config, read_servers
 
 PROGRAM = ["python3", "-m", "sglang.launch_server"]
 FLAGS_TEXT = (
@@ -95,8 +96,6 @@ FORMS: dict[str, Form] = {
     "blank after": lambda a: lines(a, " \\  \n  ") + " \\ \n\nnext",
     "missing": lambda a: lines(a, "\n  ") + "\nnext one",
     "missing at the margin": lambda a: lines(a, "\n") + "\n\nIt hangs.",
-    "comments": lambda a: lines(a, " \\\n  # --pp-size 4\n "),
-    "double spaced": lambda a: lines(a, " \\\n\n"),
     "carriage returns": lambda a: lines(a, " \\\r\n") + "\r\n",
     "powershell": lambda a: lines(a, " `\n"),
     "prompt": lambda a: f"user@host:~# ${shell(a)}\n[2026-01-01] Started",
@@ -371,12 +370,12 @@ def test_the_benchmark_in_both_module_names(name: str) -> None:
 def test_launches_that_agree_and_launches_that_do_not() -> None:
     same = "sglang serve --tp 8 --node-rank 0\n\nsglang serve --node-rank 1 --tp-size=8\n"
     assert read_config(same).values["tp_size"] == 8
-    with pytest.raises(ValueError, match="2 launch commands that differ in pp_size, tp_size"):
+    with pytest.raises(ValueError, match="2 servers that differ in tp_size, pp_size"):
         read_config("sglang serve --tp 8 --pp-size 2\nsglang serve --tp 4\n")
     modes = "sglang serve --tp 8 --disaggregation-mode {}\n"
-    pair = read_config(modes.format("prefill") + modes.format("decode"))
-    assert pair.values["disable_radix_cache"] is False
-    assert any("prefill and decode" in note for note in pair.notes)
+    pair = read_servers(modes.format("prefill") + modes.format("decode"))
+    assert [reading.name for reading in pair] == ["prefill", "decode"]
+    assert [reading.values["disable_radix_cache"] for reading in pair] == [False, True]
     commented = "# sglang serve --tp 2\nsglang serve --tp 8\n"
     assert read_config(commented).values["tp_size"] == 8
 
@@ -486,12 +485,10 @@ def test_names_in_a_python_list_are_not_known() -> None:
     [
         "PS C:\\> sglang serve --tp 8",
         "C:\\Users\\me>python -m sglang.launch_server --tp 8",
-        "sglang serve \\  # first\n  --tp 8 \\  # the ranks\n",
-        "sglang serve # \\\n  --tp 8 # \\\n",
         "sglang serve --tp 8; echo done --tp 3",
         "sglang serve --tp 8 && sleep 3 || exit --tp 3",
         "  sglang   serve\t--tp\t8  ",
-        "sglang serve --tp\\\n8",
+        "sglang serve --tp \\\n8",
         "'sglang' 'serve' \"--tp\" '8'",
         "/opt/venv/bin/sglang serve --tp=8 <input >output",
         "time numactl -N 0 python3 -u -m sglang.launch_server --tp 8",
@@ -525,9 +522,20 @@ def test_text_without_a_launch_is_refused(text: str) -> None:
         "# double spaced\n\n--pp-size 2 &",
     ],
 )
-def test_flags_alone_below_a_blank_line_still_belong_to_the_command(more: str) -> None:
+def test_flags_alone_below_a_blank_line_leave_the_command_open(more: str) -> None:
     got = read_config(f"sglang serve --tp 8\n\n{more}\n")
-    assert sets(got) == {"tp_size": 8, "pp_size": 2}
+    assert sets(got) == {"tp_size": 8}
+    assert any("--pp-size 2: below the command" in note for note in got.unread)
+    assert check(got).verdict == "unknown"
+
+
+@pytest.mark.parametrize("between", [" \\\n  # --pp-size 4\n ", " \\\n\n", " \\\n # a \\\n "])
+def test_a_comment_or_a_blank_line_after_a_backslash_ends_the_command(between: str) -> None:
+    text = "sglang serve --tp 8" + between + "--pp-size 4" + between + "--page-size 2"
+    got = read_config(text)
+    assert sets(got) == {"tp_size": 8}
+    assert any("after a backslash ends the command there, as in a shell" in n for n in got.notes)
+    assert check(got).verdict == "fits"
 
 
 def test_a_command_that_is_only_printed_counts_where_there_is_no_other() -> None:

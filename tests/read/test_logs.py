@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from eagerbuf import check
-from eagerbuf.read import read_config
+from eagerbuf.read import read_config, read_servers
 from eagerbuf.read.flags import UNREAD
 from eagerbuf.read.options import field_names
 from eagerbuf.read.startup import startup
+from eagerbuf.read.unwrap import unwrap
 
 SET: dict[str, Any] = {
     "tp_size": 8,
@@ -131,9 +132,9 @@ def test_a_dump_that_a_terminal_broke(text: str, width: int) -> None:
 def test_a_dump_that_a_collector_split(prefix: str) -> None:
     after = "\n" + prefix + "[2026-06-30 10:00:01] tp_size=99, page_size=99, x"
     split = "\n".join(prefix + piece for piece in broken(REPR, 1024).split("\n"))
-    assert dumped(split + after) == dumped(REPR)
+    assert dumped(unwrap(split + after).text) == dumped(REPR)
     line = "\n".join(prefix + piece for piece in broken(LINE, 60).split("\n"))
-    found = startup(line + after).line
+    found = startup(unwrap(line + after).text).line
     assert found is not None
     assert found.values == RESOLVED
 
@@ -353,14 +354,17 @@ def logged(pipelines: int, chunk: int, before: str = "") -> str:
 
 
 @pytest.mark.parametrize(("a", "b"), [("[pod/a-0/x] ", "[pod/b-0/x] "), ("a-1  | ", "b-1  | ")])
-def test_of_two_logs_in_each_other_the_line_of_the_last_dumps_pod_counts(a: str, b: str) -> None:
+def test_two_services_in_one_log_are_two_servers(a: str, b: str) -> None:
     both = logged(1, -1, a) + logged(2, 8192, b)
     line_a, line_b = a + LINE.replace("=8192", "=-1") + "\n", b + LINE + "\n"
-    got = read_config(both + line_a, release="0.5.14").values
-    assert (got["pp_size"], got["chunked_prefill_size"]) == (2, 8192)
-    assert got["max_total_num_tokens"] is None
+    first, last = read_servers(both + line_a, release="0.5.14")
+    assert (last.values["pp_size"], last.values["chunked_prefill_size"]) == (2, 8192)
+    assert last.values["max_total_num_tokens"] is None
+    assert first.values["max_total_num_tokens"] == 1061980
+    assert (first.name, last.name) == (a.strip(" []|"), b.strip(" []|"))
     for lines in (line_a + line_b, line_b + line_a):
-        got = read_config(both + lines, release="0.5.14").values
+        _, last = read_servers(both + lines, release="0.5.14")
+        got = last.values
         assert (got["chunked_prefill_size"], got["max_total_num_tokens"]) == (8192, 1061980)
 
 

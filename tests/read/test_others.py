@@ -88,13 +88,14 @@ sglang serve --model-path m --tp-size 8
         (POD, " (small, large)"),
         (SERVICES, " (one, two)"),
         (SCRIPT, " (line 2, line 4)"),
-        (POD.replace("large", "small"), ""),
-        ("cd a; sglang serve --tp 4; sglang serve --tp 8", ""),
+        (POD.replace("large", "small"), " (server 1, server 2)"),
+        ("cd a; sglang serve --tp 4; sglang serve --tp 8", " (server 1, server 2)"),
     ],
 )
 def test_commands_that_differ_are_named(text: str, named: str) -> None:
-    with pytest.raises(ValueError, match="launch commands") as refusal:
+    with pytest.raises(ValueError, match="2 servers") as refusal:
         read_config(text)
     assert str(refusal.value) == (
-        f"text: 2 launch commands that differ in tp_size{named}; give one of them"
+        f"text: 2 servers that differ in tp_size{named}; give one of them, or take read_servers "
+        "for all"
     )

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from eagerbuf.read.words.shell import Var, Word, plain
 
 MAX_NAMES = 512
+MAX_VALUE = 2**14  # characters of one; more is not known
+MAX_HELD = 1024  # words of a list
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ NOT_KNOWN = Held(open=True)
 
 def scalar(text: str) -> Held:
     """A name that holds one string."""
+    if len(text) > MAX_VALUE:
+        return NOT_KNOWN
     return Held(tuple(text.split()), text)
 
 
@@ -68,7 +72,7 @@ def merged(branches: Iterable[Names]) -> Names:
 def put(names: Names, name: str, held: Held) -> None:
     """Let a name hold something; past `MAX_NAMES` only those that are there already."""
     if name in names or len(names) < MAX_NAMES:
-        names[name] = held
+        names[name] = held if len(held.words) + len(held.maybe) <= MAX_HELD else NOT_KNOWN
 
 
 def in_place(word: Word, names: Names, made: Mapping[str, str]) -> tuple[list[str], list[str]]:

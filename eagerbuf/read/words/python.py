@@ -1,4 +1,4 @@
-"""Launches in Python code, by `ast`: literals put in place, branches followed, nothing evaluated."""
+"""Launches in Python code, by `ast`: literals put in place, branches followed, nothing run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from eagerbuf.read.words.shell import LITERAL, commands, plain
 
 MAX_CODE = 2**16  # characters
 MAX_PARTS = 64  # of code in other text that are looked at
+MAX_SHOWN = 80  # characters of an expression
 MAX_NESTED = 60  # brackets in each other
 PASTED = "<pasted>"
 
@@ -29,7 +30,7 @@ _TELLS = pattern(
     r"launch_server|one_batch|bench_offline|sglang[\"'], *[\"']serve|sglang serve"
     r"|\b(?:Engine|Runtime|ServerArgs)\(|[\"']--[a-z]"
 )
-_SPEAKS = frozenset("print info debug warning error exception log format".split())
+_SPEAKS = frozenset(["print", "info", "debug", "warning", "error", "exception", "log", "format"])
 _ENGINES = frozenset(("Engine", "Runtime", "ServerArgs"))
 _ENVIRON = ("environ", "env", "my_env", "envs")
 
@@ -112,6 +113,8 @@ class _Walk:
                 raise ValueError(f"text: over {MAX_LAUNCHES} launch commands; give one")
 
     def statement(self, node: ast.stmt) -> None:
+        if _printed(node):
+            return
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             before = dict(self.names)
             for argument in ast.walk(node.args) if not isinstance(node, ast.ClassDef) else ():
@@ -152,9 +155,9 @@ class _Walk:
         """A body that runs any number of times: what it assigns may hold anything in it."""
         added = {n.target.id for n in ast.walk(node) if _adds(n)}  # type: ignore[attr-defined]
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                if inner.id not in added:
-                    put(self.names, inner.id, NOT_KNOWN)
+            stored = isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+            if isinstance(inner, ast.Name) and stored and inner.id not in added:
+                put(self.names, inner.id, NOT_KNOWN)
         for name in added & set(self.names):
             self.names[name] = replace(self.names[name], open=True)
         self.branches([node.body, node.orelse])
@@ -299,8 +302,8 @@ class _Walk:
         for keyword in call.keywords:
             value = keyword.value
             if keyword.arg is None:
-                unread.append("**" + _written(value))
-            elif isinstance(value, ast.Constant) and value.value in (None, False):
+                unread.append("**" + ast.unparse(value)[:MAX_SHOWN])
+            elif isinstance(value, ast.Constant) and (value.value is None or value.value is False):
                 continue
             else:
                 held = self.held(value)
@@ -355,12 +358,12 @@ class _Walk:
             if key is None:
                 inner = self.held(value)
                 words += [word for word in inner.words if "=" in word]
-            elif isinstance(key, ast.Constant):
+            elif isinstance(key, ast.Constant) and isinstance(key.value, str):
                 words.append(f"{key.value}={self.held(value).text}")
         return Held(tuple(words), open=True)
 
     def called(self, node: ast.Call) -> Held:
-        """str(x), "...".split(), shlex.split("..."), " ".join([...]); anything else is not known."""
+        """str(x), "...".split(), shlex.split("..."), " ".join([...]); else it is not known."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         name = node.func.id if isinstance(node.func, ast.Name) else name
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -431,6 +434,19 @@ def _written(node: ast.AST) -> str:
 
 def _adds(node: ast.AST) -> bool:
     return isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+
+
+def _printed(node: ast.stmt) -> bool:
+    """Whether it is a dump that a log prints, and no call: ServerArgs(...) on a line of its own."""
+    value = getattr(node, "value", None)
+    func = value.func if isinstance(value, ast.Call) else None
+    if not (isinstance(func, ast.Name) and func.id == "ServerArgs" and isinstance(value, ast.Call)):
+        return False
+    if isinstance(node, ast.Expr):
+        return True
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    close = isinstance(target, ast.Name) and target.end_col_offset == value.col_offset - 1
+    return close and isinstance(target, ast.Name) and target.id == "server_args"
 
 
 def _environ(node: ast.AST | None) -> bool:

@@ -30,15 +30,34 @@ from eagerbuf.read.words.held import (
     put,
     scalar,
 )
-from eagerbuf.read.words.shell import Command, Var, Word, commands, plain
+from eagerbuf.read.words.shell import Command, Var, Word, commands, flags_and_values, plain
 
 MAX_DEPTH = 4  # scripts inside scripts, calls inside calls
 MAX_LAUNCHES = 64
+MAX_COMMANDS = 2**16  # of a script
 MAX_CALLS = 64  # of functions
 MAX_OPEN = 64  # blocks in each other
 
 _KEYWORDS = frozenset(
-    "if then elif else fi for select while until do done case esac { } ! time".split()
+    [
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "for",
+        "select",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "{",
+        "}",
+        "!",
+        "time",
+    ]
 )
 _OPENS = frozenset(("if", "while", "until", "for", "select", "case", "("))
 _CLOSES = {"fi": "if", "done": "loop", "esac": "case", ")": "("}
@@ -47,20 +66,37 @@ _ASSIGNED = pattern(r"(?P<name>[A-Za-z_]\w*)(?P<more>\+)?=")
 _EXPORTS = frozenset(("export", "declare", "typeset", "local", "readonly", "setenv", "ENV"))
 _READS = frozenset(("read", "mapfile", "readarray", "getopts"))
 _SPEAKS = frozenset(
-    "echo printf print grep egrep fgrep rg pgrep pkill killall sed awk test [ [[ trap alias".split()
-    + ["jq", "logger", "cat", "tee", "ps", "which", "man", "export", "local", "declare"]
+    "echo printf print grep egrep fgrep rg pgrep pkill killall sed awk test [ [[ trap alias jq"
+    " logger cat tee ps which man".split()
 )
 _RUNS = frozenset(
     "sglang docker podman nerdctl srun mpirun mpiexec env nohup numactl taskset sudo exec ssh eval"
     " kubectl singularity apptainer enroot uv uvx conda mamba nsys ncu stdbuf timeout setsid bash"
     " sh zsh torchrun ray poetry command nice ionice unbuffer script tini pdsh clush pssh oc xargs"
-    " systemd-run screen tmux su runuser time mpirun.actual CMD RUN ENTRYPOINT strace gdb".split()
+    " systemd-run screen tmux su runuser time CMD RUN ENTRYPOINT strace gdb".split()
 )
 _ISOLATES = frozenset(
-    "docker podman nerdctl kubectl oc ssh pdsh clush pssh sudo su runuser mpirun mpiexec".split()
+    [
+        "docker",
+        "podman",
+        "nerdctl",
+        "kubectl",
+        "oc",
+        "ssh",
+        "pdsh",
+        "clush",
+        "pssh",
+        "sudo",
+        "su",
+        "runuser",
+        "mpirun",
+        "mpiexec",
+    ]
 )
 _CLEARS = pattern(r"--export=(?!ALL\b)(?P<names>.*)|--cleanenv|-C?e$|-i$|--ignore-environment")
 _PREFIX = pattern(r"(?:ExecStart|command|CMD|RUN|ENTRYPOINT)[ ]*=[ ]*(?=\S)|\$(?=python|sglang)")
+_POWERSHELL = pattern(r"\$env:(?P<name>\w+)[ ]?=[ ]?(?P<value>\S*)")
+_GLUED = pattern(r"-?\d+[$`]")  # flags may follow such a number
 _PROGRAM = pattern(r"launch_server|one_batch|bench_offline_throughput|sglang|--[a-z]")
 
 
@@ -103,8 +139,15 @@ Item = tuple[str, "Command | str"]
 def _items(text: str) -> list[Item]:
     """Commands with the keywords before them, and what ends them, one after the other."""
     found: list[Item] = []
-    for command in commands(text):
+    caller = ""
+    for count, command in enumerate(commands(text)):
+        if count > MAX_COMMANDS:
+            if HOLDS_PROGRAM.search(text, command.end):
+                raise ValueError(f"text: over {MAX_COMMANDS} commands; give the launch command")
+            break
         words = command.words
+        command.caller = caller
+        caller = words[-1].text if command.op == "(" and words else ""
         while words and not words[0].quoted and words[0].text in _KEYWORDS:
             word = words.pop(0).text
             found.append(("keyword", word))
@@ -264,7 +307,10 @@ class _Walk:
             for word in prefix:
                 self.assign(word, export=self.every_export)
         head = words[0].text if words else ""
-        if head in _EXPORTS or head == "set":
+        shell = _POWERSHELL.fullmatch(" ".join(word.text for word in words[:3]))
+        if shell:
+            put(self.names, shell["name"], replace(scalar(shell["value"]), exported=True))
+        elif head in _EXPORTS or head == "set":
             self.exports(words)
         elif head == "unset":
             for word in words[1:]:
@@ -284,8 +330,15 @@ class _Walk:
             self.programs.setdefault(head, 0)
         elif words:
             self.starts(command, prefix, words)
+        self.rewrites(command, head)
         for here in command.here:
             self.document(command, here.body, here.expands, here.start)
+
+    def rewrites(self, command: Command, head: str) -> None:
+        """A file that is written without its text being here holds what nobody knows."""
+        edits = command.words[1:] if head in ("sed", "yq", "perl") else []
+        for name in (*(word.text for word in edits), *([] if command.here else command.files)):
+            self.files.setdefault(name.rsplit("/", 1)[-1], []).append("")
 
     def assign(self, word: Word, *, export: bool) -> None:
         """Let a name hold what is assigned to it; what cannot be known stays as written."""
@@ -343,15 +396,20 @@ class _Walk:
 
     def starts(self, command: Command, prefix: Sequence[Word], words: Sequence[Word]) -> None:
         """The launches of a command: its own, or those of a script among its words."""
+        parts = (part for word in words for part in word.parts)
+        tells = any(isinstance(part, Var) or HOLDS_PROGRAM.search(part) for part in parts)
+        if not (tells or words[0].text.startswith("--") or _serves(words)):
+            return
         texts: list[str] = []
         maybe: list[str] = []
-        speaks = plain(words[0].text).rsplit("/", 1)[-1].partition("(")[0] in _SPEAKS
+        speaks = plain(words[0].text).rsplit("/", 1)[-1] in _SPEAKS or _speaks(command.caller)
         for word in words:
             if not speaks and isinstance(word.parts[-1] if word.parts else "", Var):
                 self.programs.pop(getattr(word.parts[-1], "name", ""), None)
             found, more = in_place(word, self.names, self.made)
             texts += found
             maybe += more
+            maybe += [text[glued.end() - 1 :] for text in found if (glued := _GLUED.match(text))]
         texts[:1] = [_PREFIX.sub("", texts[0], count=1)] if texts else []
         env = self.around(prefix, texts)
         place = self.line_of(words[0].start)
@@ -414,9 +472,9 @@ class _Walk:
         if not self.launches or self.launches[-1].rank == BARE:
             return False
         last = self.launches[-1]
-        if not any(
-            note.split(": ", 1)[-1].startswith(("a comment", "a blank")) for note in last.notes
-        ):
+        cut = any(" after a backslash ends the command" in note for note in last.notes)
+        words = ("x" if " " in word else word for word in launch.argv)
+        if not cut and flags_and_values(" ".join(words), 0):  # and no prose
             flags = shown(" ".join(launch.argv[:2]))
             hidden = f"{flags}: below the command, and no backslash joins them; join or drop them"
             self.launches[-1] = replace(last, hidden=hidden)
@@ -456,16 +514,13 @@ class _Walk:
 
     def document(self, command: Command, body: str, expands: bool, start: int) -> None:
         """A here-document: a file that is written, or a script that another command runs."""
-        for name in (
-            *command.files,
-            *(w.text for w in command.words[1:] if "tee" in str(command.words[0].text)),
-        ):
+        tee = command.words[1:] if command.words and command.words[0].text == "tee" else []
+        for name in (*command.files, *(word.text for word in tee)):
             self.files.setdefault(name.rsplit("/", 1)[-1], []).append(body)
         names = self.names if expands else {n: h for n, h in self.names.items() if h.exported}
         if command.files or any(w.text.rsplit("/", 1)[-1] in _ISOLATES for w in command.words):
-            names = (
-                {n: replace(h, exported=False) for n, h in self.names.items()} if expands else {}
-            )
+            kept = self.names.items() if expands else ()
+            names = {name: replace(held, exported=False) for name, held in kept}
         self.launches += in_script(
             body, names=names, made=self.made, line=self.line_of(start), depth=self.depth + 1
         )
@@ -509,6 +564,10 @@ class _Walk:
                 self.add(launch, Command(), launch.env, TOLD, held.maybe, line)
 
 
+def _serves(words: Sequence[Word]) -> bool:
+    return any(word.text.endswith("sglang") for word in words)
+
+
 def _names(words: Sequence[Word], name: str) -> bool:
     return any(word.text == name for word in words)
 
@@ -539,6 +598,12 @@ def _added(before: Held, more: Held, *, array: bool) -> Held:
         words = (*before.words, *more.words)
         return Held(words, None, (*before.maybe, *more.maybe), before.open or more.open)
     return Held((), None, (*before.every, *more.every), before.open or more.open)
+
+
+def _speaks(caller: str) -> bool:
+    """Whether code calls something that only prints: print(...), logger.info(...)."""
+    owner, _, name = caller.rpartition(".")
+    return name in _SPEAKS or owner in ("logger", "logging", "log")
 
 
 def _runs(head: str) -> bool:

@@ -25,7 +25,7 @@ _PARTS = pattern(
   | \$?'(?P<single>[^']*)' | \$?(?P<double>")
   | (?P<var>\$\(\((?:[^()\n]|\([^()\n]*\))*\)\) | {_INNER} | `[^`\n]*`
       | \$\{{(?:[^{{}}\n]|\{{[^{{}}\n]*\}})*\}} | \$(?:env:)?[A-Za-z_]\w* | \$[0-9@*#?$!-])
-  | (?P<plain>\{{\{{[^{{}}\n]*\}}\}} | \{{%[^%\n]*%\}} | <[A-Za-z_][^<>\n]{{0,80}}>
+  | (?P<plain>\{{\{{[^{{}}\n]*\}}\}} | \{{%[^%\n]*%\}} | <[A-Za-z_](?:[^<>\n]{{0,80}}[^<>\s])?>
       | (?:(?!\{{[{{%])[^\s'"\\$`;&|<>()])+ | [$`{{])
   | (?P<odd>['"\\])
     """,
@@ -35,7 +35,7 @@ _TO_CLOSING = pattern(rf"\\.|{_INNER}|[^\"\\$]+|\$", re.DOTALL)
 _BETWEEN = pattern(
     r"""(?P<blank>[ \t\f\v]+ | \\[ \t]*\n | (?<=[ \t])[\^`][ \t]*\n) | (?P<comment>\#[^\n]*)
   | (?P<here>\d?<<-?[ \t]*(?P<mark>["']?)(?P<end>\w+)(?P=mark))
-  | (?P<redirect>(?!<[A-Za-z_][^<>\n]{0,80}>)[\d&]?(?:<<<|>>|<>|>\||[<>])(?P<dup>&[\d-]*)?)
+  | (?P<redirect>(?!<[A-Za-z_](?:[^<>\n]{0,80}[^<>\s])?>)[\d&]?(?:<<<|>>|<>|>\||[<>])(?P<dup>&[\d-]*)?)
   | (?P<op>&&|\|\||;;&?|\|&|[;&|()\n])""",
     re.VERBOSE,
 )
@@ -86,8 +86,9 @@ class Here(NamedTuple):
 class Command:
     """A simple command, what ends it ("&&", "|", "\\n", "()" of a function's name), and remarks.
 
-    `files`: what it redirects to; `cut`: what ended it although a backslash stood before; `odd`: a
-    quote that nothing closes; `joined`: lines of flags that no backslash joins belong to it.
+    `files`: what it redirects to; `caller`: the word that a bracket before it follows, as in code;
+    `cut`: what ended it although a backslash stood before; `odd`: a quote that nothing closes;
+    `joined`: lines of flags that no backslash joins belong to it.
     """
 
     words: list[Word] = field(default_factory=list)
@@ -98,12 +99,14 @@ class Command:
     odd: bool = False
     joined: bool = False
     end: int = 0
+    caller: str = ""
 
 
 def plain(text: str) -> str:
     """The text with the signs that `LITERAL` stands for."""
-    for sign, stand_in in LITERAL.items():
-        text = text.replace(stand_in, sign)
+    if not text.isascii():
+        for sign, stand_in in LITERAL.items():
+            text = text.replace(stand_in, sign)
     return text
 
 

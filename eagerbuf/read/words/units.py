@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from eagerbuf.read.launch import SURE, Launch, from_words, variables
 from eagerbuf.read.text import pattern
@@ -25,6 +25,7 @@ _STAGE = pattern(r"^FROM[ \t]", re.MULTILINE)
 _INSTRUCTION = pattern(
     r"^(?P<what>ENV|CMD|ENTRYPOINT)[ \t]+(?P<rest>(?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE
 )
+_EXEC = pattern(r"^(?:CMD|ENTRYPOINT)[ \t]+\[", re.MULTILINE)
 _TARGET = pattern(r"^[\w./%-]+[ \t]*:(?!=)[^\n]*\n(?:[ \t]*#[^\n]*\n)*\t", re.MULTILINE)
 _MADE = pattern(
     r"^(?P<name>[A-Za-z_]\w*)[ \t]*(?P<how>[:+?]?=)[ \t]*(?P<value>[^\n#]*)", re.MULTILINE
@@ -39,7 +40,7 @@ def in_units(text: str) -> list[Launch] | None:
         return list(_makefile(text))
     if _SECTION.search(text) and _STARTS.search(text):
         return list(_sections(text))
-    if _STAGE.search(text) and _INSTRUCTION.search(text):
+    if _EXEC.search(text) or (_STAGE.search(text) and _INSTRUCTION.search(text)):
         return list(_dockerfile(text))
     return None
 
@@ -51,7 +52,7 @@ def _line(text: str, place: int) -> int:
 def _sections(text: str) -> Iterator[Launch]:
     """A service of each section: its command, and the variables set beside it."""
     starts = [match.start() for match in _SECTION.finditer(text)] + [len(text)]
-    for begin, end in zip(starts, starts[1:], strict=False):
+    for begin, end in pairwise(starts):
         env: dict[str, str] = {}
         for match in _SETS.finditer(text, begin, end):
             for name, value in _DECLARED.findall(match["rest"]):
@@ -70,7 +71,7 @@ def _with(env: dict[str, str], script: str, line: int) -> list[Launch]:
 
 def _dockerfile(text: str) -> Iterator[Launch]:
     """What the last stage of an image runs, under its variables."""
-    begin = [match.start() for match in _STAGE.finditer(text)][-1]
+    begin = max([match.start() for match in _STAGE.finditer(text)], default=0)
     env: dict[str, str] = {}
     runs: dict[str, tuple[str, int]] = {}
     for match in _INSTRUCTION.finditer(text, begin):
@@ -93,6 +94,8 @@ def _dockerfile(text: str) -> Iterator[Launch]:
 def _exec(rest: str) -> list[str]:
     """The words of an instruction: a JSON list, or shell text."""
     if rest.lstrip().startswith("["):
+        import json
+
         try:
             read = json.loads(rest)
         except (ValueError, RecursionError):

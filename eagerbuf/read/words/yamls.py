@@ -35,7 +35,8 @@ MAX_NUMBER = 1000  # characters of a number
 COMMAND_KEYS = ("entrypoint", "entryPoint", "Entrypoint", "command", "args", "Cmd")
 
 _LOOKS_YAML = pattern(
-    r"^[ \t]*(?:- +)?(?:\{[ ]*)?[\"']?[A-Za-z][\w.-]*[\"']?[ \t]*:(?:[ \t]|$)|\A\s*(?:\[\s*)?\{\s*\""
+    r"^[ \t]*(?:- +)?(?:\{[ ]*)?[\"']?[A-Za-z][\w.-]*[\"']?[ \t]*:(?:[ \t]|$)"
+    r"|\A\s*(?:\[\s*)?\{\s*\""
     r"|^[ \t]*- +[\"']?(?:-{1,2}[A-Za-z]|sglang|python3?[\"']?[ \t]*$)",
     re.MULTILINE,
 )
@@ -203,7 +204,8 @@ def _walk(node: Any, name: str, depth: int, around: Launch) -> Iterator[Launch]:
                 )
     elif isinstance(node, list):
         words = [word(item) for item in node if not isinstance(item, (dict, list))]
-        if len(words) == len(node) and any(names_sizing(w.split(" ")[0]) for w in words):
+        told = program_end(words) or any(names_sizing(w.split(" ")[0]) for w in words)
+        if len(words) == len(node) and told:
             refuse_folded(words)
             yield from from_items(words, {}, "")
         else:
@@ -238,7 +240,7 @@ def _walk_below(node: Any, name: str, depth: int, around: Launch) -> Iterator[La
         yield from _walk(node, name, depth - 1, around)
     elif isinstance(node, str) and HOLDS_PROGRAM.search(node):
         refuse_folded([node])
-        yield from in_script(node, depth=1)
+        yield from (replace(launch, line=0) for launch in in_script(node, depth=1))
     elif isinstance(node, str) and "\n" in node and looks_like_yaml(node) and depth > 0:
         for document in documents(node):
             yield from _below_document(document, name, depth, around)
@@ -285,11 +287,14 @@ def from_items(
     for item in items:
         if HOLDS_PROGRAM.search(item) and program_end([item]) is None:
             held: Names = {n: replace(scalar(v), exported=True) for n, v in made.items()}
-            return [within(found, around) for found in in_script(item, names=held, depth=1)]
+            found = in_script(item, names=held, depth=1)
+            return [within(replace(launch, line=0), around) for launch in found]
     words = [w for item in items for w in (_split(item) if _two_in_one(item) else [item])]
     other = "vllm" in image or "router" in image
     launch = None if other else from_words(words, ours=ours or "sglang" in image)
-    return [within(replace(launch, rank=SURE), around)] if launch else []
+    if launch and "sglang" in image:
+        launch = replace(launch, rank=SURE)
+    return [within(launch, around)] if launch else []
 
 
 def refuse_folded(items: Iterable[str]) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from eagerbuf.read.options import MODEL, is_option, names_sizing
 from eagerbuf.read.text import pattern
 
-HOLDS_PROGRAM = pattern(r"launch_server\b|one_batch\b|bench_offline_throughput\b|sglang\s+serve\b")
+HOLDS_PROGRAM = pattern(
+    r"launch_server\b|one_batch(?:_server)?\b|bench_offline_throughput\b|sglang\s+serve\b"
+)
 
 _SERVER = pattern(
     r"(?:\S*/)?(?:sglang(?:_router)?[./](?:srt[./])?)?"

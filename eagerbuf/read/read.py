@@ -61,6 +61,8 @@ def read_servers(
     """Every server in a text, as `read_config` reads one, each with its `name`.
 
     A name is the server's role, service or container, else the line where its command begins.
+    `gpu_mem_gib`: memory of one GPU in GiB; `overrides` (effective values of one rank) hold for
+    every server. ValueError as `read_config` raises it, but not for several servers.
     """
     options: Known = {n: _option(n, v) for n, v in overrides.items() if v is not None}
     memory = _memory(gpu_mem_gib)

@@ -16,32 +16,15 @@ from eagerbuf.read.options import (
     table,
     version,
 )
-from eagerbuf.read.text import shown
+from eagerbuf.read.text import of_words, shown
 
 MAX_NAME = 100  # characters of an unknown flag that are compared with the known ones
 CLOSE = 0.8  # of 1: how alike an unknown flag and the one it is taken to be meant for are
-DIFFUSION = frozenset(  # flags that only `sglang serve` of a diffusion model has
-    [
-        "--num-gpus",
-        "--ulysses-degree",
-        "--ring-degree",
-        "--sp-degree",
-        "--performance-mode",
-        "--dit-cpu-offload",
-        "--dit-layerwise-offload",
-        "--vae-cpu-offload",
-        "--text-encoder-cpu-offload",
-        "--vae-path",
-        "--model-type",
-        "--image-encoder-cpu-offload",
-        "--enable-cfg-parallel",
-        "--cfg-parallel-size",
-        "--pipeline-class-name",
-        "--dit-precision",
-        "--vae-precision",
-        "--use-fsdp-inference",
-        "--num-inference-steps",
-    ]
+DIFFUSION = of_words(  # flags that only `sglang serve` of a diffusion model has
+    "--num-gpus --ulysses-degree --ring-degree --sp-degree --performance-mode --dit-cpu-offload "
+    "--dit-layerwise-offload --vae-cpu-offload --text-encoder-cpu-offload --vae-path --model- "
+    "type --image-encoder-cpu-offload --enable-cfg-parallel --cfg-parallel-size --pipeline- "
+    "class-name --dit-precision --vae-precision --use-fsdp-inference --num-inference-steps"
 )
 SHORTEST_PREFIX = 6  # characters of an unknown flag that may be meant for a sizing one
 

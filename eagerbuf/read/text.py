@@ -28,6 +28,11 @@ def pattern(source: str, flags: int = 0) -> re.Pattern[str]:
     return cast("re.Pattern[str]", _Lazy(source, flags))
 
 
+def of_words(text: str) -> frozenset[str]:
+    """A set of names, written as a line of them."""
+    return frozenset(text.split())
+
+
 _COLOUR = pattern(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _NO_CHARACTER = pattern(r"[\ud800-\udfff]")
 _DASHES = pattern(r"(?<!\S)(?:[\u2012-\u2015]-?|-[\u2012-\u2015])(?=[A-Za-z])")

@@ -18,7 +18,7 @@ from eagerbuf.read.launch import (
     variables,
 )
 from eagerbuf.read.options import is_option
-from eagerbuf.read.text import pattern, shown
+from eagerbuf.read.text import of_words, pattern, shown
 from eagerbuf.read.words.held import (
     NOT_KNOWN,
     Held,
@@ -65,15 +65,15 @@ _LOOPS = frozenset(("while", "until", "for", "select"))
 _ASSIGNED = pattern(r"(?P<name>[A-Za-z_]\w*)(?P<more>\+)?=")
 _EXPORTS = frozenset(("export", "declare", "typeset", "local", "readonly", "setenv", "ENV"))
 _READS = frozenset(("read", "mapfile", "readarray", "getopts"))
-_SPEAKS = frozenset(
+_SPEAKS = of_words(
     "echo printf print grep egrep fgrep rg pgrep pkill killall sed awk test [ [[ trap alias jq"
-    " logger cat tee ps which man".split()
+    " logger cat tee ps which man"
 )
-_RUNS = frozenset(
+_RUNS = of_words(
     "sglang docker podman nerdctl srun mpirun mpiexec env nohup numactl taskset sudo exec ssh eval"
     " kubectl singularity apptainer enroot uv uvx conda mamba nsys ncu stdbuf timeout setsid bash"
     " sh zsh torchrun ray poetry command nice ionice unbuffer script tini pdsh clush pssh oc xargs"
-    " systemd-run screen tmux su runuser time CMD RUN ENTRYPOINT strace gdb".split()
+    " systemd-run screen tmux su runuser time CMD RUN ENTRYPOINT strace gdb"
 )
 _ISOLATES = frozenset(
     [
@@ -199,7 +199,7 @@ class _Walk:
                 header = position > 1 and self.items[position - 2][1] in ("for", "select", "case")
                 following = self.items[position][1] if position < end else ""
                 if header:
-                    self.loops_over(value, position, end)
+                    self.loops_over(value, position)
                 elif following == ")" and self.open and self.open[-1].kind == "case":
                     self.open[-1].all_ways |= value.words[-1:] != [] and value.words[-1].text == "*"
                 else:
@@ -285,7 +285,7 @@ class _Walk:
                     if assigned and assigned[0] in self.names:
                         self.names[assigned[0]] = NOT_KNOWN
 
-    def loops_over(self, command: Command, position: int, end: int) -> None:
+    def loops_over(self, command: Command, position: int) -> None:
         if command.words and self.items[position - 2][1] != "case":
             put(self.names, command.words[0].text, NOT_KNOWN)
 
@@ -423,7 +423,7 @@ class _Walk:
         launch = from_words([plain(text) for text in texts])
         if launch is None or not self.launches_it(launch, texts):
             return
-        if launch.rank == BARE and self.orphans(launch, command):
+        if launch.rank == BARE and self.orphans(launch):
             return
         rank = launch.rank if launch.rank == BARE else told
         self.add(launch, command, {**env, **launch.env}, rank, maybe, place)
@@ -467,7 +467,7 @@ class _Walk:
         if len(self.launches) > MAX_LAUNCHES:
             raise ValueError(f"text: over {MAX_LAUNCHES} launch commands; give one")
 
-    def orphans(self, launch: Launch, command: Command) -> bool:
+    def orphans(self, launch: Launch) -> bool:
         """Flags at a line's start below a command: the shell's next command, or nobody knows."""
         if not self.launches or self.launches[-1].rank == BARE:
             return False

@@ -35,7 +35,8 @@ _TO_CLOSING = pattern(rf"\\.|{_INNER}|[^\"\\$]+|\$", re.DOTALL)
 _BETWEEN = pattern(
     r"""(?P<blank>[ \t\f\v]+ | \\[ \t]*\n | (?<=[ \t])[\^`][ \t]*\n) | (?P<comment>\#[^\n]*)
   | (?P<here>\d?<<-?[ \t]*(?P<mark>["']?)(?P<end>\w+)(?P=mark))
-  | (?P<redirect>(?!<[A-Za-z_](?:[^<>\n]{0,80}[^<>\s])?>)[\d&]?(?:<<<|>>|<>|>\||[<>])(?P<dup>&[\d-]*)?)
+  | (?P<redirect>(?!<[A-Za-z_](?:[^<>\n]{0,80}[^<>\s])?>)
+      [\d&]?(?:<<<|>>|<>|>\||[<>])(?P<dup>&[\d-]*)?)
   | (?P<op>&&|\|\||;;&?|\|&|[;&|()\n])""",
     re.VERBOSE,
 )

@@ -27,7 +27,7 @@ EVEN, ODD = 537_600, 5_376_001  # 2^10 * 525, which usual alignments divide; the
 CANDIDATES: Mapping[str, tuple[Any, ...]] = {
     "chunked_prefill_size": (1, 8193, EVEN, ODD),
     "max_running_requests": (1, 1025, EVEN, ODD),
-    "max_prefill_tokens": (0, 2, 16384, ODD),
+    "max_prefill_tokens": (0, 1024, 16384, ODD),
     "context_len": (2, 64 * ODD),
     "page_size": (1, 256),
     "pp_size": (1, 2),

@@ -27,7 +27,7 @@ EVEN, ODD = 537_600, 5_376_001  # 2^10 * 525, which usual alignments divide; the
 CANDIDATES: Mapping[str, tuple[Any, ...]] = {
     "chunked_prefill_size": (1, 8193, EVEN, ODD),
     "max_running_requests": (1, 1025, EVEN, ODD),
-    "max_prefill_tokens": (0, 1024, 16384, ODD),
+    "max_prefill_tokens": (0, 16384, ODD),
     "context_len": (2, 64 * ODD),
     "page_size": (1, 256),
     "pp_size": (1, 2),
@@ -135,6 +135,9 @@ class Deployment:
         off = name == "chunked_prefill_size" and (
             self.chunk_may_be_off or self.values["max_total_num_tokens"] is not None
         )
+        if name == "max_prefill_tokens":  # the largest that the buffer has anyway
+            held = (given(self.values[n]) for n in ("max_running_requests", "num_tokens_per_bs"))
+            return tuple(dict.fromkeys([*CANDIDATES[name], prod(held)]))
         return (*CANDIDATES[name], *self._aligned(name), *([-1] if off else []))
 
     def _aligned(self, name: str) -> tuple[int, ...]:

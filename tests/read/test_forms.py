@@ -203,7 +203,7 @@ FLAGS = st.fixed_dictionaries(
         "--enable-dynamic-chunking": st.none(),
         "--disable-radix-cache": st.none(),
         "--model-path": st.text("abcXYZ0123456789/_.- '\"\\$#", min_size=1, max_size=12).filter(
-            lambda path: path != "--"  # ends the flags, for argparse
+            lambda path: not path.startswith("-")  # no value, for argparse
         ),
     },
 )

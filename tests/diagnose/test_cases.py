@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,22 @@ import pytest
 
 from eagerbuf import check, read_servers
 
-CASES = [
-    json.loads(line)
-    for name in ("cases.jsonl", "cases2.jsonl")
-    for line in (Path(__file__).parents[1] / "data" / name).read_text("utf-8").splitlines()
-]
+STORED = [Path(__file__).parents[1] / "data" / f"{name}.jsonl" for name in ("cases", "cases2")]
+KEYS = {"id", "kind", "release", "args", "text", "expect", "source"}
 EXPECTED = {"release", "verdict", "config", "unknown", "has", "lacks", "rules", "error", "mentions"}
 OF_A_RULE = {"verdict", "max_bs", "max_num_tokens", "has", "lacks"}
+
+
+def cases_of(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        case: dict[str, Any] = json.loads(line)
+        lacks = ", ".join(sorted(KEYS - set(case)))
+        if lacks:
+            raise ValueError(f"{path.name}, line {number}: case {case.get('id')!r} lacks {lacks}")
+        yield case
+
+
+CASES = [case for path in STORED for case in cases_of(path)]
 CHECKED = [case for case in CASES if not case["expect"].get("error")]
 RULES = [(case, rule) for case in CHECKED for rule in case["expect"].get("rules", ())]
 

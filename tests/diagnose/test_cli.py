@@ -11,11 +11,13 @@ import pytest
 
 from eagerbuf import EngineConfig, check
 from eagerbuf.cli import main
+from eagerbuf.releases import newest_release
 
 SCATTERED = (
     "python3 -m sglang.launch_server --model-path m --tp 8 --enable-attn-tp-input-scattered "
     "--chunked-prefill-size 8100 --max-running-requests 64"
 )
+NEWEST = newest_release().release
 STATIC = "python3 -m sglang.launch_server --model-path m --chunked-prefill-size 4096"
 LOG = """\
 [2026-07-01 10:00:00 TP0] max_total_num_tokens=400000, chunked_prefill_size=8192, \
@@ -197,15 +199,15 @@ def test_a_buffer_of_unknown_size_is_not_shown_as_one_of_none(capsys):
     ("arguments", "assumed"),
     [
         (["--command", STATIC], True),
-        (["--command", STATIC, "--release", "0.5.23"], False),
-        (["--command", f"docker run lmsysorg/sglang:v0.5.23 {STATIC}"], False),
+        (["--command", STATIC, "--release", NEWEST], False),
+        (["--command", f"docker run lmsysorg/sglang:v{NEWEST} {STATIC}"], False),
     ],
 )
 def test_the_verdict_line_says_where_the_release_is_assumed(capsys, arguments, assumed):
     _, printed = run(capsys, *arguments)
     first = printed.out.splitlines()[0]
-    assert first.startswith("FITS: SGLang 0.5.23")
-    assert first.endswith("(release not given: 0.5.23 assumed)") is assumed
+    assert first.startswith(f"FITS: SGLang {NEWEST}")
+    assert first.endswith(f"(release not given: {NEWEST} assumed)") is assumed
 
 
 def test_only_the_last_start_ups_batches_are_set_against_its_buffer(capsys, tmp_path):

@@ -246,10 +246,10 @@ def test_faces_show_units():
 
 
 def test_a_report_is_text_in_a_terminal_and_a_table_in_a_notebook():
-    report = check(EngineConfig(12288, 128, pp_size=4, enable_dynamic_chunking=True), "0.5.19")
+    report = check(EngineConfig(12288, 128, pp_size=4, enable_dynamic_chunking=True), "0.5.18")
     text, html = repr(report), report._repr_html_()
     assert text == str(report)
-    assert text.startswith("FITS: SGLang 0.5.19, sizing rule pr28894\n")
+    assert text.startswith("FITS: SGLang 0.5.18, sizing rule pr28894\n")
     assert max(map(len, text.splitlines())) <= 125
     assert "profile-hang" in text
     assert "profile-hang" in html
@@ -272,7 +272,7 @@ def test_the_readmes_command_runs_as_it_stands(capsys):
     command = re.search(r"^\.venv/bin/(eagerbuf check --release .+\n.+)$", readme, re.M)[1]
     status = main(shlex.split(command.replace("\\\n", ""))[1:])
     assert status == 1
-    assert capsys.readouterr().out.startswith("HANGS: SGLang 0.5.19")
+    assert capsys.readouterr().out.startswith("HANGS: SGLang 0.5.18")
     fits = command.replace("\\\n", "").replace(
         "--chunked-prefill-size -1", "--chunked-prefill-size 12288"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from eagerbuf.engine.environment import INSIDE
 from eagerbuf.engine.report import EngineReport
 from eagerbuf.engine.run import Lists, run_engine
+from eagerbuf.predictor import ChunkSizePredictor
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,9 +47,16 @@ def batches_of(report: EngineReport) -> DataFrame:
     """The batches of a recorded run; `requests` numbers the lists, 0 for the probes."""
     frame = report.batches.reindex(columns=["requests", *COLUMNS])
     order = frame.sort_values(["requests", "step", "rank"], kind="stable")
-    fitted = report.model[["a", "b", "c"]].head(1).to_dict("records")
-    order.attrs["model"] = fitted[0] if fitted else {}
+    order.attrs["model"] = _fit(report)
     return order
+
+
+def _fit(report: EngineReport) -> dict[str, float]:
+    """The latency model, from the samples (SGLang logs its own fit of them in three digits)."""
+    if report.model.empty:
+        return {}
+    fitted = ChunkSizePredictor().fit(report.samples.num_tokens, report.samples.latency_ms)
+    return {name: float(getattr(fitted, name)) for name in "abc"}
 
 
 def serve_and_record(

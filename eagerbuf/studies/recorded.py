@@ -46,7 +46,7 @@ class Setup:
     changed: dict[str, Any]  # fields of EngineConfig
     flags: str
     model: dict[str, Any] = field(default_factory=dict)
-    requests: int = 200  # of each workload
+    requests: int = 150  # of each workload, so many that some wait for others to finish
 
     def of(self, config: EngineConfig) -> EngineConfig:
         """The deployment's configuration as it was run."""
@@ -63,15 +63,16 @@ SETUPS = (
         "--pp-size 4 --chunked-prefill-size 12288 --enable-dynamic-chunking "
         "--max-running-requests 128 --max-total-tokens 3080960 --context-length 131072",
         _STAGES,
+        requests=140,
     ),
     Setup(
         "dynamic 18432 / TP4 / PP8",
-        "TP 1 in place of 4",
-        {"tp_size": 1},
-        "--pp-size 8 --chunked-prefill-size 18432 --enable-dynamic-chunking --page-size 64 "
+        "TP 1 in place of 4, PP 4 in place of 8",
+        {"tp_size": 1, "pp_size": 4},
+        "--pp-size 4 --chunked-prefill-size 18432 --enable-dynamic-chunking --page-size 64 "
         "--max-running-requests 128 --max-total-tokens 3080960 --context-length 131072",
         _STAGES,
-        requests=80,
+        requests=140,
     ),
     Setup(
         "DP attention / TP8 / DP2 / EAGLE",
@@ -81,6 +82,7 @@ SETUPS = (
         "--max-running-requests 250 --max-total-tokens 665690 --context-length 32768 "
         "--disable-overlap-schedule",
         {"head_dim": 4},
+        requests=270,
     ),
     Setup(
         "context parallel / TP8 / CP8",
@@ -90,6 +92,7 @@ SETUPS = (
         "--max-running-requests 100 --max-total-tokens 1061980 --context-length 163840 "
         "--disable-overlap-schedule",
         _QWEN,
+        requests=150,
     ),
 )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SMOOTH = "SGLANG_DYNAMIC_CHUNKING_SMOOTH_FACTOR"
 
-MOST_OUTPUT = 64  # tokens of a request; longer outputs repeat the same decode batches
+MOST_OUTPUT = 32  # tokens of a request; longer outputs repeat the same decode batches
 LIMIT_S = 900.0
 
 

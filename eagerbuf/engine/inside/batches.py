@@ -40,6 +40,7 @@ def turn_on(arithmetic: bool) -> None:
             return go_on(self, *args, **kwargs)
 
         module.Scheduler.continue_generation = next_requests
+        _hold_back(module.Scheduler)
 
     @after("sglang.srt.model_executor.runner.eager_runner")
     def watch(module: Any) -> None:
@@ -51,6 +52,19 @@ def turn_on(arithmetic: bool) -> None:
         def leave_out(module: Any) -> None:
             for name in ("_run_sdpa_forward_extend", "_run_sdpa_forward_decode"):
                 _leave_out(module.TorchNativeAttnBackend, name)
+
+
+def _hold_back(scheduler: Any) -> None:
+    """Make a pipeline's loop heed the pause, as the loop of a single stage does by itself.
+
+    Messages come to every stage in the same turn, so all of them hold back the same batches.
+    """
+    choose = scheduler.get_next_batch_to_run
+
+    def unless_paused(self: Any) -> Any:
+        return None if self._engine_paused else choose(self)
+
+    scheduler.get_next_batch_to_run = unless_paused
 
 
 def _watch(runner: Any) -> None:

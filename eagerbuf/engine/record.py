@@ -27,6 +27,7 @@ def record_batches(
     *,
     flags: Sequence[str] = (),
     rule: str | None = None,
+    stall_s: float = QUIET_S,
     limit_s: float = 300.0,
 ) -> DataFrame:
     """What the scheduler of a released SGLang sends for `requests`: the columns of `replay`.
@@ -38,7 +39,8 @@ def record_batches(
     the latency model that dynamic chunking fitted, {} without one. NotServed where the engine ends
     otherwise than by serving them, and what `run_engine` raises.
     """
-    report = serve_and_record(Lists([requests]), release, flags=flags, rule=rule, limit_s=limit_s)
+    options: dict[str, Any] = {"flags": flags, "rule": rule, "stall_s": stall_s, "limit_s": limit_s}
+    report = serve_and_record(Lists([requests]), release, **options)
     frame = batches_of(report)
     return frame[COLUMNS].reset_index(drop=True)
 
@@ -68,7 +70,8 @@ def serve_and_record(
 ) -> EngineReport:
     """Serve and record; the attention of served requests is computed only with `arithmetic`."""
     switches = {str(INSIDE / "batches.py"): arithmetic}
-    report = run_engine(release, requests=requests, switches=switches, stall_s=QUIET_S, **options)
+    quiet = {"stall_s": QUIET_S, **options}
+    report = run_engine(release, requests=requests, switches=switches, **quiet)
     if report.outcome != "completed":
         raise NotServed(f"SGLang {release}: {report.outcome}, {report.failure or 'no word of why'}")
     return report

@@ -16,6 +16,7 @@ SYMBOLS = {
     "mixed": "diamond-open",
     "decode": "square-open",
     "probe": "x",
+    "idle": "triangle-up-open",
 }
 
 # where a ceiling's label stands: how high on the log axis, and on which side of its line

@@ -1,4 +1,4 @@
-"""Batches of deployments as the scheduler makes them, and how they fill each rule's buffer."""
+"""Batches of deployments, recorded or replayed, and how they fill each rule's buffer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,27 @@ from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import SMOOTH_FACTOR, ChunkSizePredictor, probe_lengths
 from eagerbuf.sizing import RULES, buffer_size, padded_extend
 from eagerbuf.studies.deployments import NamedDeployment
+from eagerbuf.studies.recorded import recorded_batches
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SHAPE = ["deployment", "kind", "num_tokens", "bs"]
+KEYS = ["deployment", "workload", "kind", "num_tokens", "bs"]
 
 
-def actual_shapes(
+def actual_shapes() -> DataFrame:
+    """Every batch that SGLang's own scheduler sent, as recorded (see studies.recorded).
+
+    Columns: deployment, workload ("start-up": the profiler's probes), kind (prefill | mixed |
+    decode | probe | idle), num_tokens and bs as they came to the static buffers, batches (how many
+    had that shape). Their ceilings are those of `recorded.as_run()`.
+    """
+    shape = {"padded_num_tokens": "num_tokens", "padded_bs": "bs"}
+    rows = recorded_batches().drop(columns=["num_tokens", "bs"]).rename(columns=shape)
+    return rows.groupby(KEYS, sort=False).batches.sum().reset_index()
+
+
+def replayed_shapes(
     named: Iterable[NamedDeployment],
     workloads: Iterable[str],
     *,
@@ -24,12 +37,7 @@ def actual_shapes(
     predictor: ChunkSizePredictor,
     seed: int = 0,
 ) -> DataFrame:
-    """Every batch of `requests` sampled requests of each workload under each deployment.
-
-    Columns: deployment, workload, kind (prefill | mixed | decode | probe), num_tokens and bs after
-    the scheduler's padding, batches (how many had that shape). The profiler's probes are rows of
-    workload "start-up".
-    """
+    """The same for deployments that were not recorded: `requests` sampled of each workload."""
     import pandas as pd
 
     names = list(workloads)
@@ -42,8 +50,7 @@ def actual_shapes(
         )
     ]
     rows = pd.concat(parts, ignore_index=True)
-    keys = [*SHAPE[:1], "workload", *SHAPE[1:]]
-    return rows.groupby(keys, sort=False).size().rename("batches").reset_index()
+    return rows.groupby(KEYS, sort=False).size().rename("batches").reset_index()
 
 
 def ceilings(named: Iterable[NamedDeployment]) -> DataFrame:
@@ -92,7 +99,7 @@ def fit_one(
     named = [NamedDeployment("yours", config, smooth_factor, "")]
     limits = ceilings(named)
     model = ChunkSizePredictor(a=1e-5, b=0.02, c=30.0)  # fixed: no latency was measured
-    shapes = actual_shapes(named, [workload], requests=requests, predictor=model)
+    shapes = replayed_shapes(named, [workload], requests=requests, predictor=model)
     return fit_table(shapes, limits).drop(columns="deployment")
 
 

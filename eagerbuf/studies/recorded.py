@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagerbuf._csv import Reads, maybe, table
 from eagerbuf.config import EngineConfig
+from eagerbuf.studies.deployments import NamedDeployment, deployments
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -16,7 +17,7 @@ RUNS: dict[str, Reads] = {
     "run": int,
     "deployment": str,
     "workload": str,
-    "requests": int,
+    "requests": maybe(int),
     "most_output": maybe(int),
     "scaled": str,
     "a": maybe(float),
@@ -95,6 +96,15 @@ SETUPS = (
         requests=150,
     ),
 )
+
+
+def as_run() -> tuple[NamedDeployment, ...]:
+    """The recorded deployments with the settings they were recorded under (see `Setup.scaled`)."""
+    named = {each.name: each for each in deployments()}
+    return tuple(
+        replace(named[setup.deployment], config=setup.of(named[setup.deployment].config))
+        for setup in SETUPS
+    )
 
 
 @cache

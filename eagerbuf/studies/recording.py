@@ -83,7 +83,7 @@ def write(folder: Path, setup: Setup, report: EngineReport) -> None:
         {
             "deployment": setup.deployment,
             "workload": workloads[number],
-            "requests": len(served(setup, workloads[number])) if number else 0,
+            "requests": len(served(setup, workloads[number])) if number else None,
             "most_output": MOST_OUTPUT if number else None,
             "scaled": setup.scaled,
             **fit,

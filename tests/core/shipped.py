@@ -26,6 +26,7 @@ from eagerbuf.simulate.workloads import SCHEMA as WORKLOAD
 from eagerbuf.sizing import RULES
 from eagerbuf.studies.deployments import SCHEMA as DEPLOYMENT
 from eagerbuf.studies.glossary import SCHEMA as TERM
+from eagerbuf.studies.recorded import BATCHES, RUNS
 
 DATA = Path(__file__).parents[2] / "data"
 SCHEMAS = {
@@ -37,12 +38,15 @@ SCHEMAS = {
     "flags.csv": OPTION,
     "consumers.csv": CONSUMER,
     "glossary.csv": TERM,
+    "recorded_runs.csv": RUNS,
+    "recorded_batches.csv": BATCHES,
 }
 PARTIAL = ("deployments.csv", "logs.csv")  # whose columns may be some of the schema's
 UNIQUE = {
     "workload_quantiles.csv": ("workload", "quantile"),
     "flags.csv": ("option", "program", "first"),
 }
+ALIKE = ("recorded_batches.csv",)  # whose rows may be equal
 TEXT, YES = r"\S(.*\S)?", "yes|no"
 COUNT, MAYBE = r"[1-9]\d{0,14}", r"([1-9]\d{0,14})?"
 NUMBERED = r"\d{1,6}(\.\d{1,6}){2}(\.post\d{1,6})?"
@@ -77,11 +81,24 @@ FORMS = {
     **dict.fromkeys(("layers", "full_every", "hidden_size"), COUNT),
     **dict.fromkeys(("kv_heads", "head_dim", "kv_lora_rank", "rope_head_dim"), MAYBE),
 }
+WHOLE = r"0|[1-9]\d{0,14}"
+RECORDED = {
+    **dict.fromkeys(("deployment", "workload", "scaled", "source"), TEXT),
+    **dict.fromkeys(("run", "batches"), COUNT),
+    **dict.fromkeys(("requests", "most_output"), MAYBE),
+    **dict.fromkeys(("a", "b", "c"), r"(-?\d{1,4}(\.\d{1,17})?(e-\d\d)?)?"),
+    "release": NUMBERED,
+    "date": r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])",
+    "kind": "prefill|decode|probe|idle",
+    **dict.fromkeys(("rank", "num_tokens", "bs", "padded_num_tokens", "padded_bs"), WHOLE),
+}
 Rows = list[dict[str, str]]
 
 
 def form(file: str, column: str) -> str:
     """The pattern that every field of a column matches whole."""
+    if file.startswith("recorded_"):
+        return RECORDED[column]
     if column == "model":
         return TEXT if file == "models.csv" else f"({TEXT})?"
     if file == "models.csv" and column == "source":
@@ -110,6 +127,7 @@ def problems(file: str, data: bytes) -> Iterator[str]:
             if not re.fullmatch(form(file, column), field):
                 yield f"line {line}: {column}={field!r}"
     keys = [tuple(row[c] for c in UNIQUE.get(file, header[:1])) for row in rows]
+    keys = [] if file in ALIKE else keys
     yield from (f"line {keys.index(key) + 2}: twice" for key in {*keys} if keys.count(key) > 1)
     if file in TOGETHER:
         yield from TOGETHER[file](rows)

@@ -44,20 +44,26 @@ def replay(
     "decode"), num_tokens, bs (requests), padded_num_tokens, padded_bs. A rank without a batch in
     a step has no row, but counts (as 0 tokens) in the padding of the others.
 
-    What is modelled. Prefill runs whenever `admit` takes anything, else the running requests
-    decode; with enable_mixed_chunk they ride along (never under speculation, where SGLang refuses
-    it). A prefill gives a request's first output token, each decode step `accepted_per_step` more
-    (at most num_tokens_per_bs). Requests of a DP-attention deployment go to the ranks in turn;
-    its ranks step together, and under speculation a rank idles while another prefills. Plain
+    What is modelled: the loop without overlap, batch by batch as the engine itself makes them
+    (tests/studies/test_recorded.py, tests/engine/test_record.py). Prefill runs whenever anything
+    is admitted, else the running requests decode; with enable_mixed_chunk they ride along (never
+    under speculation, where SGLang refuses it). A prefill gives a request's first output token,
+    each decode step `accepted_per_step` more (at most num_tokens_per_bs). A finished request
+    counts as running until the next decode takes it out, and a batch that is full, of requests or
+    of KV pool, is offered nothing before. Requests of a DP-attention deployment go to the ranks in
+    turn; its ranks step together, and under speculation a rank idles while another prefills. Plain
     `dp_size` replicas run apart, each with its own steps. `micro_batches` (default pp_size) take
-    turns and share the half-done request; one admits up to `pp_max_micro_batch_size` requests
-    (default max_running_requests // pp_size).
+    turns, see their results at their next turn, and share the half-done request; one admits up to
+    `pp_max_micro_batch_size` requests (default max_running_requests // pp_size).
     With PP dynamic chunking, a fitted `predictor` (and `smooth_factor`) sets the size of each
     further chunk; without one chunks stay static. `ignore_eos` is for all requests.
 
-    The KV pool holds whole pages of what has been computed; nothing is reserved for outputs and
-    no prefix is shared. When decoding runs out of pool, the request that joined last is
-    retracted: it goes to the end of the queue with its output as part of its prompt.
+    The KV pool holds whole pages of what has been computed, and admission keeps room for outputs:
+    all those of a new request, and of the running ones a share that falls with every decode (not
+    on the path of ignore_eos without a radix cache). Outputs that the pool or the context cannot
+    hold are cut. When decoding runs out of pool, the request with the fewest outputs is retracted
+    (under speculation the one that joined last): it goes to the end of the queue with its output
+    as part of its prompt. No prefix is shared, also not that of a retracted request with itself.
 
     Time: a step takes `step_ms` milliseconds (a number, or a function of the tokens of the
     largest rank); default `predictor.latency_ms`, else 15 ms + 0.02 ms a token. A turn of an
@@ -65,8 +71,8 @@ def replay(
     arrival. `max_steps` ends the replay early (of each replica).
 
     `attrs` counts: requests, dropped = too_long (prompt + output over context_len) + never_fits
-    (the prompt has no room in an empty pool), finished, retracted, aborted (retracted, and then
-    never fits), unfinished, steps, idle (ranks without a batch, over all steps), seconds.
+    (the prompt has no room in an empty pool), shortened (output cut), finished, retracted, aborted
+    (alone, and out of pool), unfinished, steps, idle (ranks without a batch, over all steps), seconds.
     `progress` shows a bar on stderr when it is a terminal and the replay takes longer than 2 s.
     ValueError names the column and row, or the argument, that makes no sense.
     """

@@ -72,7 +72,8 @@ def replay(
 
     `attrs` counts: requests, dropped = too_long (prompt + output over context_len) + never_fits
     (the prompt has no room in an empty pool), shortened (output cut), finished, retracted, aborted
-    (alone, and out of pool), unfinished, steps, idle (ranks without a batch, over all steps), seconds.
+    (alone, and out of pool), unfinished, steps, idle (ranks without a batch, over all steps) and
+    seconds.
     `progress` shows a bar on stderr when it is a terminal and the replay takes longer than 2 s.
     ValueError names the column and row, or the argument, that makes no sense.
     """

@@ -9,7 +9,7 @@ from eagerbuf.config import EngineConfig
 from eagerbuf.predictor import SMOOTH_FACTOR, ChunkSizePredictor, probe_lengths
 from eagerbuf.sizing import RULES, buffer_size, padded_extend
 from eagerbuf.studies.deployments import NamedDeployment
-from eagerbuf.studies.recorded import recorded_batches
+from eagerbuf.studies.recorded import START_UP, recorded_batches
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -17,13 +17,40 @@ if TYPE_CHECKING:
 KEYS = ["deployment", "workload", "kind", "num_tokens", "bs"]
 
 
-def actual_shapes() -> DataFrame:
-    """Every batch that SGLang's own scheduler sent, as recorded (see studies.recorded).
+def actual_shapes(
+    named: Iterable[NamedDeployment],
+    workloads: Iterable[str],
+    *,
+    requests: int,
+    predictor: ChunkSizePredictor,
+    seed: int = 0,
+) -> DataFrame:
+    """Every batch of each workload under each deployment: as SGLang's own scheduler sent it.
 
     Columns: deployment, workload ("start-up": the profiler's probes), kind (prefill | mixed |
-    decode | probe | idle), num_tokens and bs as they came to the static buffers, batches (how many
-    had that shape). Their ceilings are those of `recorded.as_run()`.
+    decode | probe | idle), num_tokens and bs as they come to the static buffers, batches (how many
+    had that shape), origin: recorded (see studies.recorded), or replayed, with so many `requests`
+    sampled, where a deployment was not recorded.
     """
+    import pandas as pd
+
+    names, chosen = list(workloads), list(named)
+    rows = recorded_shapes()
+    known = rows[rows.deployment.isin([each.name for each in chosen])]
+    known = known[known.workload.isin([*names, START_UP])]
+    parts = [known.assign(origin="recorded")]
+    rest = [each for each in chosen if each.name not in set(known.deployment)]
+    if rest:
+        shapes = replayed_shapes(rest, names, requests=requests, predictor=predictor, seed=seed)
+        parts.append(shapes.assign(origin="replayed"))
+    together = pd.concat(parts, ignore_index=True)
+    places = {each.name: place for place, each in enumerate(chosen)}
+    order = together.deployment.map(places).sort_values(kind="stable").index
+    return together.loc[order].reset_index(drop=True)
+
+
+def recorded_shapes() -> DataFrame:
+    """The shapes of all recorded batches: the columns of `actual_shapes` but `origin`."""
     shape = {"padded_num_tokens": "num_tokens", "padded_bs": "bs"}
     rows = recorded_batches().drop(columns=["num_tokens", "bs"]).rename(columns=shape)
     return rows.groupby(KEYS, sort=False).batches.sum().reset_index()
@@ -37,7 +64,7 @@ def replayed_shapes(
     predictor: ChunkSizePredictor,
     seed: int = 0,
 ) -> DataFrame:
-    """The same for deployments that were not recorded: `requests` sampled of each workload."""
+    """The same of deployments replayed: `requests` sampled of each workload."""
     import pandas as pd
 
     names = list(workloads)
@@ -134,4 +161,4 @@ def _probes(deployment: NamedDeployment) -> DataFrame:
     config = deployment.config
     lengths = probe_lengths(config.chunk) if config.profiles else []
     frame = pd.DataFrame({"num_tokens": [padded_extend(config, n) for n in lengths]}, dtype="int64")
-    return frame.assign(kind="probe", bs=1, deployment=deployment.name, workload="start-up")
+    return frame.assign(kind="probe", bs=1, deployment=deployment.name, workload=START_UP)

@@ -42,6 +42,11 @@ def deployments() -> tuple[NamedDeployment, ...]:
     return _named("deployments.csv")
 
 
+def find_deployment(name: str) -> NamedDeployment:
+    """The deployment of that name."""
+    return next(each for each in deployments() if each.name == name)
+
+
 @cache
 def log_lines() -> tuple[NamedDeployment, ...]:
     """KV pools of public start-up logs, and the settings that the logs show."""

@@ -7,8 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf._csv import Reads, maybe, table
-from eagerbuf.config import EngineConfig
-from eagerbuf.studies.deployments import NamedDeployment, deployments
+from eagerbuf.config import MOST, EngineConfig
+from eagerbuf.simulate.workloads import sample_requests
+from eagerbuf.studies.deployments import NamedDeployment, find_deployment
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -47,7 +48,7 @@ class Setup:
     changed: dict[str, Any]  # fields of EngineConfig
     flags: str
     model: dict[str, Any] = field(default_factory=dict)
-    requests: int = 150  # of each workload, so many that some wait for others to finish
+    requests: int = 200  # of each workload, so many that some wait for others to finish
 
     def of(self, config: EngineConfig) -> EngineConfig:
         """The deployment's configuration as it was run."""
@@ -83,7 +84,6 @@ SETUPS = (
         "--max-running-requests 250 --max-total-tokens 665690 --context-length 32768 "
         "--disable-overlap-schedule",
         {"head_dim": 4},
-        requests=270,
     ),
     Setup(
         "context parallel / TP8 / CP8",
@@ -93,18 +93,28 @@ SETUPS = (
         "--max-running-requests 100 --max-total-tokens 1061980 --context-length 163840 "
         "--disable-overlap-schedule",
         _QWEN,
-        requests=150,
     ),
 )
 
 
 def as_run() -> tuple[NamedDeployment, ...]:
     """The recorded deployments with the settings they were recorded under (see `Setup.scaled`)."""
-    named = {each.name: each for each in deployments()}
+    known = set(recorded_runs().deployment)
+    named = ((setup, find_deployment(setup.deployment)) for setup in SETUPS)
     return tuple(
-        replace(named[setup.deployment], config=setup.of(named[setup.deployment].config))
-        for setup in SETUPS
+        replace(each, config=setup.of(each.config)) for setup, each in named if each.name in known
     )
+
+
+def served(deployment: str, workload: str, requests: int, most_output: int) -> DataFrame:
+    """What a run serves: of so many `requests` drawn, those that the deployment's context holds.
+
+    No output is longer than `most_output` tokens.
+    """
+    drawn = sample_requests(workload, requests).drop(columns="arrival_s")
+    drawn["output_tokens"] = drawn.output_tokens.clip(1, most_output)
+    context = find_deployment(deployment).config.context_len or MOST
+    return drawn[drawn.prompt_tokens + most_output < context - 8]
 
 
 @cache
@@ -112,7 +122,8 @@ def recorded_runs() -> DataFrame:
     """One row a run: deployment, workload, requests, what was scaled, the fit, release, date."""
     import pandas as pd
 
-    return pd.DataFrame(table("recorded_runs.csv", RUNS))
+    numbers = {"requests": "Int64", "most_output": "Int64", **dict.fromkeys("abc", "float64")}
+    return pd.DataFrame(table("recorded_runs.csv", RUNS)).astype(numbers)
 
 
 @cache

@@ -16,16 +16,24 @@ from eagerbuf.engine.environment import ROOT
 from eagerbuf.engine.record import batches_of, serve_and_record
 from eagerbuf.engine.report import EngineReport
 from eagerbuf.engine.run import Lists
-from eagerbuf.simulate.workloads import sample_requests, workload_names
-from eagerbuf.studies.deployments import NamedDeployment, deployments
-from eagerbuf.studies.recorded import BATCHES, RUNS, SETUPS, SHAPE, START_UP, Setup
+from eagerbuf.simulate.workloads import workload_names
+from eagerbuf.studies.deployments import find_deployment
+from eagerbuf.studies.recorded import (
+    BATCHES,
+    RUNS,
+    SETUPS,
+    SHAPE,
+    START_UP,
+    Setup,
+    served,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 SMOOTH = "SGLANG_DYNAMIC_CHUNKING_SMOOTH_FACTOR"
 
-MOST_OUTPUT = 32  # tokens of a request; longer outputs repeat the same decode batches
+MOST_OUTPUT = 64  # tokens of a request; longer outputs repeat the same decode batches
 LIMIT_S = 900.0
 
 
@@ -50,7 +58,10 @@ def record(setup: Setup, release: str = "0.5.14") -> EngineReport:
     os.environ.update(smooth)
     try:
         return serve_and_record(
-            Lists(served(setup, workload) for workload in workload_names()),
+            Lists(
+                served(setup.deployment, workload, setup.requests, MOST_OUTPUT)
+                for workload in workload_names()
+            ),
             release,
             flags=setup.flags.split(),
             model=setup.model,
@@ -59,19 +70,6 @@ def record(setup: Setup, release: str = "0.5.14") -> EngineReport:
     finally:
         for name in smooth:
             del os.environ[name]
-
-
-def find_deployment(name: str) -> NamedDeployment:
-    """The named deployment of that name."""
-    return next(each for each in deployments() if each.name == name)
-
-
-def served(setup: Setup, workload: str) -> DataFrame:
-    """The requests that a run of the deployment gets: those that its context holds."""
-    requests = sample_requests(workload, setup.requests).drop(columns="arrival_s")
-    requests["output_tokens"] = requests.output_tokens.clip(1, MOST_OUTPUT)
-    context = find_deployment(setup.deployment).config.context_len or 0
-    return requests[requests.prompt_tokens + MOST_OUTPUT < context - 8]
 
 
 def write(folder: Path, setup: Setup, report: EngineReport) -> None:
@@ -83,7 +81,7 @@ def write(folder: Path, setup: Setup, report: EngineReport) -> None:
         {
             "deployment": setup.deployment,
             "workload": workloads[number],
-            "requests": len(served(setup, workloads[number])) if number else None,
+            "requests": setup.requests if number else None,
             "most_output": MOST_OUTPUT if number else None,
             "scaled": setup.scaled,
             **fit,

@@ -111,7 +111,13 @@ def _pairs(requests: Any) -> list[list[int]]:
 class Run:
     """One run: its processes and what they have written so far."""
 
-    def __init__(self, release: str, asked: dict[str, Any], interrupts: Interrupts) -> None:
+    def __init__(
+        self,
+        release: str,
+        asked: dict[str, Any],
+        interrupts: Interrupts,
+        program: Sequence[str] = (str(INSIDE / "start.py"),),
+    ) -> None:
         self.release = release
         self.interrupts = interrupts
         self.roots = [*package_roots(release), asked["folder"]]
@@ -120,9 +126,7 @@ class Run:
         self.shown = 0  # steps
         self.tags: dict[str, int] = {}  # tag -> process, of every rank that was ever seen
         self.alive: list[psutil.Process] = []
-        self.session = Session(
-            [sys.executable, str(INSIDE / "start.py")], _environment(release, asked)
-        )
+        self.session = Session([sys.executable, *program], _environment(release, asked))
 
     def watch(self, stall_s: float, limit_s: float) -> str:
         """Look until there is an outcome, one of OUTCOMES."""

@@ -14,7 +14,8 @@ def release_table() -> DataFrame:
     """Every release: its sizing rule (NaN without an eager runner), and which faults it has.
 
     Columns: release, newest_file, sizing_rule, probe_overflows (the first fault), hangs_if_it_fails
-    (the second), probe_clipped, extend_autotune.
+    (the second; elsewhere one TP rank that fails alone still hangs), probe_clipped,
+    extend_autotune.
     """
     import pandas as pd
 

@@ -1,0 +1,116 @@
+"""What is recorded of SGLang's own engine: it follows from the faults, and `check` says the same.
+
+The slow tests run every recorded run again.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from eagerbuf import check, find_release, read_config
+from eagerbuf.engine.recorded import STUDIES, RecordedRun, recorded_runs, runs_table
+from tests.engine import record
+
+pytestmark = pytest.mark.xdist_group("engine")
+MATRIX = recorded_runs("matrix")
+OVERFLOW = "The size of tensor a (512) must match the size of tensor b (640)"
+
+
+def named(run: RecordedRun) -> str:
+    cache = "radix cache " + ("on" if run.radix_cache else "off")
+    return f"{run.study}, {run.release}, {run.rule or 'as released'}, {cache}"
+
+
+def checked(run: RecordedRun) -> tuple[str, list[str]]:
+    """The verdict of `check` on the same flags, under the rule that the run had."""
+    words = " ".join(run.flags)
+    command = f"python -m sglang.launch_server --model-path m --max-total-tokens 65536 {words}"
+    report = check(read_config(command, release=run.release), release=run.release)
+    held = report.rules[run.rule] if run.rule else report
+    return held.verdict, [finding.code for finding in held.findings]
+
+
+def test_no_run_is_recorded_twice_or_other_than_it_is_asked_for() -> None:
+    rows = [record.key(row) for row in record.kept()]
+    assert len(set(rows)) == len(rows)
+    assert set(rows) <= {record.key(row) for row in record.asked()}
+
+
+@pytest.mark.parametrize("run", MATRIX, ids=named)
+def test_a_recorded_outcome_follows_from_the_three_faults(run: RecordedRun) -> None:
+    known = find_release(run.release)
+    unreleased = known.radix_cache_fails_profile and run.radix_cache
+    fails = run.rule == "pr28386" or unreleased
+    assert run.outcome == ("hang" if fails and not known.profile_failure_broadcast else "completed")
+    if run.rule == "pr28386":
+        assert OVERFLOW in (run.failure or "")
+        assert run.max_num_tokens == 512
+    elif unreleased:
+        assert "Failed to profile prefill latency: None" in (run.failure or "")
+    else:  # on a busy machine the fit may find no quadratic term
+        assert run.failure is None or "coefficient a=" in run.failure
+    if run.outcome == "hang":
+        assert "event_loop_pp" in run.blocked_in["PP0"]
+        assert "broadcast_object_list < profile_and_init_predictor" in run.blocked_in["PP1"]
+
+
+@pytest.mark.parametrize("run", MATRIX, ids=named)
+def test_check_says_of_the_same_flags_what_the_engine_did(run: RecordedRun) -> None:
+    verdict, codes = checked(run)
+    if run.rule == "pr28386":
+        assert verdict == "overflows"
+        assert ("profile-hang" in codes) is (run.outcome == "hang") or run.outcome == "completed"
+    else:
+        assert verdict == {"hang": "hangs", "completed": "fits"}[run.outcome]
+
+
+@pytest.mark.parametrize("run", recorded_runs("one rank alone"), ids=named)
+def test_one_tp_rank_that_fails_alone_hangs_releases_that_tell(run: RecordedRun) -> None:
+    assert find_release(run.release).profile_failure_broadcast
+    assert run.outcome == "hang"
+    assert "injected: rank 1 alone" in (run.failure or "")
+    assert len(run.blocked_in) == 4
+    assert "all_reduce" in run.blocked_in["PP0 TP0"]
+
+
+@pytest.mark.parametrize("run", recorded_runs("agreement"), ids=named)
+def test_an_agreement_of_the_tp_ranks_mends_it(run: RecordedRun) -> None:
+    assert run.outcome == "completed"
+    assert re.search("injected: rank 1 alone|another TP rank", run.failure or "")
+
+
+def test_the_table_has_every_study_and_a_line_for_each_run() -> None:
+    frame = runs_table()
+    assert len(frame) == len(recorded_runs())
+    assert set(frame.study) <= set(STUDIES)
+    assert frame.versions.str.match(r"Python 3\.\d+\.\d+, torch \d\S+, transformers \d").all()
+    assert frame.date.str.match(r"\d{4}-\d\d-\d\d$").all()
+
+
+def test_a_study_that_there_is_not_is_named() -> None:
+    with pytest.raises(ValueError, match="'matrx' is no study, give one of matrix, "):
+        recorded_runs("matrx")
+
+
+LIVE = [r for r in MATRIX if r.release == "0.5.19" and r.rule is None]
+
+
+@pytest.mark.parametrize("run", LIVE, ids=named)
+def test_0_5_19_hangs_or_not_now_as_recorded(needs, run: RecordedRun) -> None:
+    again(needs, run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [r for r in recorded_runs() if r not in LIVE], ids=named)
+def test_every_recorded_run_ends_again_as_recorded(needs, run: RecordedRun) -> None:
+    again(needs, run)
+
+
+def again(needs, run: RecordedRun) -> None:
+    needs(run.release)
+    now = run.again()
+    assert now.outcome == run.outcome
+    if run.outcome != "completed":
+        assert now.failure == run.failure

@@ -26,7 +26,7 @@ def table(name: str, schema: Mapping[str, Reads]) -> list[dict[str, Any]]:
     for a column that the schema does not know, a field too few or too many, and a field that its
     column cannot have.
     """
-    with open(_find(name), encoding="utf-8-sig", newline="") as file:
+    with open(find_data(name), encoding="utf-8-sig", newline="") as file:
         return list(read(file, name, schema))
 
 
@@ -52,7 +52,8 @@ def _value(where: str, column: str, given: Mapping[str, str], reads: Reads) -> A
         raise ValueError(f"{where}: {column}: {error}") from None
 
 
-def _find(name: str) -> str:
+def find_data(name: str) -> str:
+    """Where the shipped file `name` lies; FileNotFoundError if this installation lacks it."""
     for place in _PLACES:
         path = os.path.join(place, name)
         if os.path.isfile(path):

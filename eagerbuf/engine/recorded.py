@@ -1,22 +1,22 @@
-"""Runs of SGLang's own engine that were recorded (data/engine_runs.csv), and how to repeat one."""
+"""Recorded runs of SGLang's own engine (data/engine_runs.jsonl), and how to repeat one."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eagerbuf._csv import Reads, maybe, table
-from eagerbuf.engine.environment import ROOT
+from eagerbuf._csv import find_data
+from eagerbuf.engine.environment import ROOT, known_releases
 from eagerbuf.engine.report import OUTCOMES, EngineReport
 from eagerbuf.engine.run import run_engine
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+FILE = "engine_runs.jsonl"
 STUDIES = (
     "matrix",  # every release x (its own sizing, main's) x (radix cache on, off)
     "configurations",  # what else 0.5.19 does with its radix cache
@@ -27,51 +27,6 @@ STUDIES = (
     "autotune",  # the release's own dummy run through the model
     "other",  # mixed chunks, PP with DP attention, scattered inputs, the benchmark
 )
-
-
-def _study(field: str) -> str:
-    if field not in STUDIES:
-        raise ValueError(f"{field!r} is no study, give one of {', '.join(STUDIES)}")
-    return field
-
-
-def _outcome(field: str) -> str:
-    if field not in OUTCOMES:
-        raise ValueError(f"{field!r} is no outcome, give one of {', '.join(OUTCOMES)}")
-    return field
-
-
-def _words(field: str) -> tuple[str, ...]:
-    return tuple(shlex.split(field))
-
-
-def _pairs(field: str) -> tuple[tuple[int, int], ...]:
-    """Prompt and output tokens of each request, as "1000:8 30:8"; "14*20:24" for 14 alike."""
-    found: list[tuple[int, int]] = []
-    for word in field.split():
-        count, _, pair = word.rpartition("*")
-        prompt, output = pair.split(":")
-        found += [(int(prompt), int(output))] * int(count or 1)
-    return tuple(found)
-
-
-SCHEMA: dict[str, Reads] = {
-    "study": _study,
-    "release": str,
-    "rule": maybe(str),
-    "flags": _words,
-    "model": lambda field: dict(json.loads(field or "{}")),
-    "switches": lambda field: dict(json.loads(field or "{}")),
-    "requests": _pairs,
-    "date": str,
-    "versions": str,
-    "outcome": _outcome,
-    "failure": maybe(str),
-    "blocked_in": lambda field: dict(json.loads(field or "{}")),
-    "max_bs": maybe(int),
-    "max_num_tokens": maybe(int),
-    "seconds": float,
-}
 
 
 @dataclass(frozen=True)
@@ -87,10 +42,10 @@ class RecordedRun:
     study: str
     release: str
     rule: str | None
-    flags: tuple[str, ...]
+    flags: list[str]
     model: dict[str, Any]
     switches: dict[str, Any]
-    requests: tuple[tuple[int, int], ...]
+    requests: list[list[int]]
     date: str
     versions: str
     outcome: str
@@ -123,12 +78,21 @@ def _at(switch: str) -> str:
     return str(Path(ROOT, switch)) if switch.endswith(".py") else switch
 
 
+def run_from(line: str) -> RecordedRun:
+    """The run of one line of the file; ValueError for what it cannot be."""
+    run = RecordedRun(**json.loads(line))
+    for name, known in (("study", STUDIES), ("outcome", OUTCOMES), ("release", known_releases())):
+        if (value := getattr(run, name)) not in known:
+            raise ValueError(f"{name}={value!r}: give one of {', '.join(known)}")
+    return run
+
+
 @cache
 def recorded_runs(study: str | None = None) -> tuple[RecordedRun, ...]:
-    """The recorded runs, of one study or all; ValueError for a study there is none of."""
-    if study is not None:
-        _study(study)
-    runs = (RecordedRun(**row) for row in table("engine_runs.csv", SCHEMA))
+    """The recorded runs, of one study or all; ValueError for a study that there is not."""
+    if study not in (None, *STUDIES):
+        raise ValueError(f"study={study!r}: give one of {', '.join(STUDIES)}")
+    runs = map(run_from, Path(find_data(FILE)).read_text("utf-8").splitlines())
     return tuple(run for run in runs if study in (None, run.study))
 
 

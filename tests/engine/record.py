@@ -1,4 +1,4 @@
-"""`python -m tests.engine.record`: run what data/engine_runs.csv lacks, and add it.
+"""`python -m tests.engine.record`: run what data/engine_runs.jsonl lacks, and add it.
 
 With names of studies all runs of those anew. One engine after the other; a run that is still
 going when its time is over is not recorded.
@@ -6,21 +6,20 @@ going when its time is over is not recorded.
 
 from __future__ import annotations
 
-import csv
 import datetime
 import json
 import platform
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from eagerbuf.engine.environment import ROOT, engine_folder, known_releases
-from eagerbuf.engine.recorded import SCHEMA, STUDIES, RecordedRun
+from eagerbuf.engine.recorded import FILE, STUDIES, RecordedRun
 
-PATH = Path(ROOT, "data", "engine_runs.csv")
+PATH = Path(ROOT, "data", FILE)
 SHORT = ("--chunked-prefill-size", "512", "--max-running-requests", "16")
 PP = ("--pp-size", "2", "--enable-dynamic-chunking", *SHORT)
 PP_TP = ("--pp-size", "2", "--tp-size", "2", "--enable-dynamic-chunking", *SHORT)
@@ -30,7 +29,7 @@ OFF = ("--disable-radix-cache",)
 HEADS = {"num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 16}
 ONE_RANK = "tests/engine/switches/one_rank.py"
 AUTOTUNE = "tests/engine/switches/autotune.py"
-TWO, FULL = "1000:8 30:8", "14*20:24"
+TWO, FULL = [[1000, 8], [30, 8]], [[20, 24]] * 14
 TELLING = ("0.5.20", "0.5.21", "0.5.22", "0.5.23")  # a failed profile is broadcast
 
 
@@ -56,7 +55,7 @@ def _run(
     release: str,
     flags: Sequence[str],
     rule: str | None = None,
-    requests: str = "",
+    requests: Sequence[Sequence[int]] = (),
     *,
     model: Mapping[str, Any] | None = None,
     switches: Mapping[str, Any] | None = None,
@@ -64,11 +63,11 @@ def _run(
     return {
         "study": study,
         "release": release,
-        "rule": rule or "",
-        "flags": shlex.join(flags),
-        "model": json.dumps(model) if model else "",
-        "switches": json.dumps(switches) if switches else "",
-        "requests": requests,
+        "rule": rule,
+        "flags": list(flags),
+        "model": dict(model or {}),
+        "switches": dict(switches or {}),
+        "requests": [list(pair) for pair in requests],
     }
 
 
@@ -80,10 +79,10 @@ def ended(report: Mapping[str, Any]) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "versions": versions(),
         "outcome": report["outcome"],
-        "failure": report["failure"] or "",
-        "blocked_in": json.dumps(blocked) if blocked else "",
-        "max_bs": size.get("max_bs", ""),
-        "max_num_tokens": size.get("max_num_token", ""),
+        "failure": report["failure"],
+        "blocked_in": blocked,
+        "max_bs": size.get("max_bs"),
+        "max_num_tokens": size.get("max_num_token"),
         "seconds": round(report["seconds"], 1),
     }
 
@@ -97,28 +96,21 @@ def versions() -> str:
 
 
 def write(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The file, in the order of `asked`."""
-    order = {study: at for at, study in enumerate(STUDIES)}
-    with open(PATH, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(SCHEMA), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted(rows, key=lambda row: order[row["study"]]))
+    """The file, study by study."""
+    order = sorted(rows, key=lambda row: STUDIES.index(row["study"]))
+    PATH.write_text("".join(json.dumps(row) + "\n" for row in order), "utf-8")
 
 
-def kept() -> list[dict[str, str]]:
+def kept() -> list[dict[str, Any]]:
     """The rows that are there."""
-    if not PATH.is_file():
-        return []
-    with open(PATH, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    lines = PATH.read_text("utf-8").splitlines() if PATH.is_file() else []
+    return [json.loads(line) for line in lines]
 
 
 def run(row: Mapping[str, Any]) -> dict[str, Any]:
     """One run, made now."""
-    unknown = {"date": "", "versions": "", "outcome": "hang", "seconds": "0"}
-    texts = {name: str({**row, **unknown}.get(name, "")) for name in SCHEMA}
-    made = RecordedRun(**{name: reads(texts[name]) for name, reads in SCHEMA.items()})
-    return {**row, **ended(made.again().to_dict())}
+    unknown = dict.fromkeys(field.name for field in fields(RecordedRun))
+    return {**row, **ended(RecordedRun(**unknown | row).again().to_dict())}
 
 
 def main(studies: Sequence[str]) -> None:
@@ -135,7 +127,8 @@ def main(studies: Sequence[str]) -> None:
 
 def key(row: Mapping[str, Any]) -> tuple[str, ...]:
     """What makes a run the one it is."""
-    return tuple(row[name] for name in ("study", "release", "rule", "flags", "switches", "model"))
+    names = ("study", "release", "rule", "flags", "switches", "model")
+    return tuple(json.dumps(row[name]) for name in names)
 
 
 if __name__ == "__main__":

@@ -272,8 +272,8 @@ def test_the_readmes_command_runs_as_it_stands(capsys):
     command = re.search(r"^\.venv/bin/(eagerbuf check --release .+\n.+)$", readme, re.M)[1]
     status = main(shlex.split(command.replace("\\\n", ""))[1:])
     assert status == 1
-    assert capsys.readouterr().out.startswith("HANGS: SGLang 0.5.18")
-    fits = command.replace("\\\n", "").replace(
-        "--chunked-prefill-size -1", "--chunked-prefill-size 12288"
-    )
-    assert main(shlex.split(fits)[1:]) == 0
+    assert capsys.readouterr().out.startswith("HANGS: SGLang 0.5.19")
+    joined = command.replace("\\\n", "")
+    without = joined.replace("--tp 8", "--tp 8 --disable-radix-cache")
+    for fits in (without, joined.replace("--release 0.5.19", "--release 0.5.20")):
+        assert main(shlex.split(fits)[1:]) == 0

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from pandas import DataFrame
 
+# the steps that follow a profile that failed: known to this rank alone, or broadcast
+FAILED = ("dynamic chunking disabled", "profile failed")
+
 
 def probes(frame: DataFrame, ceilings: dict[str, int]) -> go.Figure:
     """Which probes overflow: one bar a probe (columns probe, num_tokens), a line per ceiling.
@@ -70,16 +73,39 @@ def hang_timeline(events: DataFrame, outcome: str, end: float | None = None) -> 
     hung = outcome == "hang"
     fig = figure(
         _ended(events, outcome),
-        "seconds since the start (s)",
+        "time since the start (s); grey: works, orange: waits, cross: the profile fails",
         "pipeline rank",
         height=150 + 70 * len(ranks),
     )
     for rank in ranks:
         _lane(fig, events[events["rank"] == rank], rank, stop if hung else None)
-    _explain_lane(fig, float(events.seconds.min()), ranks[0])
+    _mark_failures(fig, events)
     fig.update_xaxes(range=[0, 1.01 * stop])
     fig.update_yaxes(tickvals=ranks, range=[max(ranks) + 0.6, -0.7])
     return fig
+
+
+def _mark_failures(fig: go.Figure, events: DataFrame) -> None:
+    """A cross where a rank's profile failed, named after the step that did not end."""
+    before = events.groupby("rank").step.shift()
+    for at in events.index[events.step.isin(FAILED)]:
+        row = events.loc[at]
+        fig.add_scatter(
+            x=[float(row.seconds)],
+            y=[int(row["rank"])],
+            mode="markers",
+            marker={"symbol": "x", "size": 13, "color": COLORS["overflow"]},
+            hovertemplate=f"%{{x:.2f}} s: fails in {before[at]}<extra></extra>",
+        )
+        fig.add_annotation(
+            x=float(row.seconds),
+            y=int(row["rank"]),
+            text=f"fails: {before[at]}",
+            font={"color": ink(COLORS["overflow"])},
+            xanchor="right",
+            yshift=-20,
+            showarrow=False,
+        )
 
 
 def _ended(events: DataFrame, outcome: str) -> str:
@@ -90,19 +116,6 @@ def _ended(events: DataFrame, outcome: str) -> str:
     if outcome == "completed":
         return f"Completed: {ranks} ranks went through every step in {last:.1f} s"
     return f"Outcome {outcome}: the last step of {ranks} ranks was at {last:.1f} s"
-
-
-def _explain_lane(fig: go.Figure, start: float, rank: int) -> None:
-    """What grey and its ticks mean, written over the first lane."""
-    fig.add_annotation(
-        x=start,
-        y=rank,
-        text="works, a tick for each step",
-        font={"color": COLORS["neutral"]},
-        xanchor="left",
-        yshift=20,
-        showarrow=False,
-    )
 
 
 def _lane(fig: go.Figure, own: DataFrame, rank: int, stop: float | None) -> None:

@@ -93,7 +93,7 @@ def test_the_readme_is_made_from_the_notebooks():
 
 def test_the_readme_speaks_true():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert 60 <= len(text.splitlines()) <= 160
+    assert 60 <= len(text.splitlines()) <= 120
     code = text.split("```python\n")[1].split("```")[0]
     scope = {}
     exec(code, scope)

@@ -116,6 +116,11 @@ def test_a_timeline_says_how_it_ended_and_where_ranks_wait():
     assert [line.line.color for line in hang.data].count(ORANGE) == 2
     assert ORANGE not in [line.line.color for line in done.data]
     assert {"b", "c"} <= set(labels(hang))
+    steps = ["probe 1 of 128", "dynamic chunking disabled", "broadcast"]
+    failed = pd.DataFrame({"rank": [0, 0, 1], "seconds": [1.0, 1.5, 0.5], "step": steps})
+    marked = plots.hang_timeline(failed, "hang", 6.0)
+    assert "fails: probe 1 of 128" in labels(marked)
+    assert [line.x for line in marked.data if line.marker.symbol == "x"] == [(1.5,)]
 
 
 def test_what_a_button_shows_is_what_a_buffer_does_not_hold():

@@ -19,7 +19,7 @@ def failed_in_log(case: Case, seen: Profile) -> Finding:
             "profile-hang",
             "error",
             "profiler_probe",
-            f"{what}; only PP rank 0 knows, and the others wait for it for ever",
+            f"{what}; only PP rank 0 knows, and the others block indefinitely",
             f"release {first_broadcast()} or newer (PR #37675), {_remedy(seen)}",
         )
     return Finding(
@@ -53,7 +53,7 @@ def ends_in(case: Case) -> Finding:
             "of several TP ranks of stage 0 has failed alone, its peers wait in a collective"
         )
     else:
-        why = "if the profile has failed, only PP rank 0 knows, and the others wait for it for ever"
+        why = "if the profile has failed, only PP rank 0 knows, and the others block indefinitely"
     return Finding(
         "profile-hang",
         "warning",

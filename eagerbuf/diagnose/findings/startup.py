@@ -29,16 +29,16 @@ def profile(case: Case) -> Iterator[Finding]:
 
 
 def hang(*, certain: bool) -> Finding:
-    """The finding on a release whose ranks wait for ever if the profile fails."""
+    """The finding on a release whose ranks block indefinitely if the profile fails."""
     if certain:
-        what = f"for ever; here it is certain to fail: {_WHERE}"
+        what = f"indefinitely; here it is certain to fail: {_WHERE}"
     else:
-        what = f"for ever; nothing here makes it fail for certain, but if it does, {_WHERE}"
+        what = f"indefinitely; nothing here makes it fail for certain, but if it does, {_WHERE}"
     return Finding(
         "profile-hang",
         "error" if certain else "warning",
         "profiler_probe",
-        f"if the latency profile fails on PP rank 0, only it knows, and the others wait {what}",
+        f"if the latency profile fails on PP rank 0, only it knows, and the others block {what}",
         f"release {first_broadcast()} or newer (PR #37675), or drop --enable-dynamic-chunking",
     )
 

@@ -9,6 +9,7 @@ from eagerbuf.config import DEFAULTS, FIELDS, FLAGS, LEAST, MOST, OPTIONAL, Unch
 if TYPE_CHECKING:
     from pandas import DataFrame, Index, Series
 
+    from eagerbuf._arrays import Column
     from eagerbuf.config import Columns
 
 
@@ -25,7 +26,7 @@ def config_columns(frame: DataFrame) -> Columns:
     return columns
 
 
-def nullable(index: Index, **columns: tuple[Any, Any]) -> DataFrame:
+def nullable(index: Index, **columns: tuple[Column, Column]) -> DataFrame:
     """A DataFrame of Int64 columns from (values, mask of the missing ones)."""
     import pandas as pd
 
@@ -33,7 +34,7 @@ def nullable(index: Index, **columns: tuple[Any, Any]) -> DataFrame:
     return pd.DataFrame(arrays, index=index, copy=False)
 
 
-def _column(frame: DataFrame, name: str) -> Any:
+def _column(frame: DataFrame, name: str) -> Column:
     import numpy as np
 
     if name not in frame.columns:
@@ -48,7 +49,7 @@ def _column(frame: DataFrame, name: str) -> Any:
 
 
 def _default(name: str) -> Any:
-    """What a missing value stands for: the field's default, 0 for None."""
+    """What a missing value stands for: the field's default (int, bool or str), 0 for None."""
     default = DEFAULTS[name]
     return 0 if default is None else default
 
@@ -62,15 +63,16 @@ def _are_names(series: Series) -> bool:
     return all(isinstance(value, str) and bool(value) for value in values)
 
 
-def _texts(series: Series) -> Any:
+def _texts(series: Series) -> Column:
     series = series.astype(object)  # a column of categories takes no default
     series = series.mask(series.isna(), _default("moe_a2a_backend"))
     bad = ~series.map(lambda value: isinstance(value, str) and bool(value)).to_numpy(bool)
     _refuse(series, bad, 'give a backend name, "none" for no all-to-all')
-    return series.to_numpy(object)
+    values: Column = series.to_numpy(object)
+    return values
 
 
-def _plain(series: Series) -> Any:
+def _plain(series: Series) -> Column | None:
     """What `_numbers` would give for numpy numbers of which none is refused, else None."""
     name, values = str(series.name), series.to_numpy()
     if name in FLAGS:
@@ -80,7 +82,7 @@ def _plain(series: Series) -> Any:
     return _whole(values, name) if values.dtype == "float64" else None
 
 
-def _whole(values: Any, name: str) -> Any:
+def _whole(values: Column, name: str) -> Column | None:
     import numpy as np
 
     missing = np.isnan(values)
@@ -92,13 +94,13 @@ def _whole(values: Any, name: str) -> Any:
     return whole if (missing | (whole == values)).all() else None
 
 
-def _allowed(values: Any, name: str) -> bool:
+def _allowed(values: Column, name: str) -> bool:
     """Whether each number that is not missing is in the range of the field."""
     least = -MOST if LEAST[name] is None else LEAST[name]
     return not ((values < least).any() or (values > MOST).any())
 
 
-def _numbers(series: Series) -> Any:
+def _numbers(series: Series) -> Column:
     """The column as int64 (bool for flags), each value checked as EngineConfig checks one."""
     import numpy as np
     import pandas as pd
@@ -115,7 +117,7 @@ def _numbers(series: Series) -> Any:
     bad = (numbers.isna() | (numbers != numbers.round()) | (numbers.abs() > MOST)).to_numpy(bool)
     whole = f"give a whole number of at most {MOST}"
     _refuse(series, bad, "give True or False" if name in FLAGS else whole)
-    values = numbers.to_numpy("int64")
+    values: Column = numbers.to_numpy("int64")
     if name in FLAGS:
         _refuse(series, (values != 0) & (values != 1), "give True or False")
         return values.astype(bool)
@@ -125,7 +127,7 @@ def _numbers(series: Series) -> Any:
     return values
 
 
-def _refuse(series: Series, bad: Any, rule: str) -> None:
+def _refuse(series: Series, bad: Column, rule: str) -> None:
     if bad.any():
         place = int(bad.argmax())
         value, row = series.iloc[place], series.index[place]

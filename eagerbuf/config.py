@@ -11,7 +11,7 @@ from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from eagerbuf._arrays import Int, where
+from eagerbuf._arrays import Int, is_column, where
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -276,14 +276,14 @@ def check_layout(config: Layout[Any, Any]) -> None:
     )
 
 
-def _any(bad: Any) -> bool:
-    return bool(bad.any()) if hasattr(bad, "any") else bool(bad)
+def _any(bad: Column | bool) -> bool:
+    return bool(bad.any()) if is_column(bad) else bad
 
 
-def first_row(bad: Any) -> int | None:
+def first_row(bad: Column | bool) -> int | None:
     """Position of the first row where `bad` holds; None for a single configuration."""
-    return int(bad.argmax()) if getattr(bad, "ndim", 0) else None
+    return int(bad.argmax()) if is_column(bad) else None
 
 
-def _at(value: Any, row: int | None) -> Any:
-    return value if row is None or not getattr(value, "ndim", 0) else value[row]
+def _at(value: Column | int, row: int | None) -> int:
+    return int(value[row]) if is_column(value) else value

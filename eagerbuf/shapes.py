@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eagerbuf import sizing
 from eagerbuf._arrays import ceil_align
@@ -67,7 +67,7 @@ def worst_shapes(config: EngineConfig, release: str | None = None) -> list[Shape
     return [*found, _benchmark(config)]
 
 
-def _extend(config: EngineConfig, producer: str, tokens: Any, bs: int, formula: str) -> Shape:
+def _extend(config: EngineConfig, producer: str, tokens: int, bs: int, formula: str) -> Shape:
     return Shape(producer, padded_extend(config, tokens), bs, True, True, formula)
 
 

@@ -5,9 +5,7 @@ Sizes are for one rank. `tokens` is the number, as released or as needed.
 
 from __future__ import annotations
 
-from typing import Any
-
-from eagerbuf._arrays import ceil_align, largest, smallest
+from eagerbuf._arrays import Int, ceil_align, largest, smallest
 
 PACK_QUEUES = 4  # SGLANG_DISAGGREGATION_QUEUE_SIZE
 TUNED_MOST = 8192  # FlashInfer's own default of tune_max_num_tokens
@@ -15,13 +13,13 @@ INT32 = 4
 
 
 def dcp_pack_bytes(
-    tokens: Any,
-    kv_token_bytes: Any,
+    tokens: Int,
+    kv_token_bytes: int,
     *,
     dcp_size: int = 2,
     page_size: int = 1,
     queues: int = PACK_QUEUES,
-) -> Any:
+) -> Int:
     """Bytes of a prefill server's pack buffers once a decode server with DCP registers.
 
     `kv_token_bytes`: a token in all layers of the rank. Source: `dcp_pack_buffer_bytes`
@@ -32,7 +30,7 @@ def dcp_pack_bytes(
     return queues * dcp_size * each * kv_token_bytes
 
 
-def deepep_v2_tokens(tokens: Any, scatter_ranks: int = 1) -> Any:
+def deepep_v2_tokens(tokens: Int, scatter_ranks: int = 1) -> Int:
     """Tokens that SGLANG_DEEPEP_V2_NUM_MAX_DISPATCH_TOKENS_PER_RANK must allow a rank.
 
     `scatter_ranks`: tp_size // attention DP from 0.5.22, before that 1. Source:
@@ -43,24 +41,24 @@ def deepep_v2_tokens(tokens: Any, scatter_ranks: int = 1) -> Any:
 
 
 def dsv4_counter_bytes(
-    tokens: Any,
+    tokens: Int,
     *,
-    max_prefill_tokens: Any,
-    decode_tokens: Any = 0,
+    max_prefill_tokens: int,
+    decode_tokens: int = 0,
     num_heads: int = 128,
     sm_count: int = 148,
-) -> Any:
+) -> Int:
     """Bytes of the DSV4 TRT-LLM backend's counters, an int32 for each query row and head.
 
     `max_prefill_tokens` counts here whatever the chunks are. Source: `_trtllm_query_row_capacity`
     (srt/layers/attention/deepseek_v4_trtllm_backend.py, 0.5.20) and FlashInfer's
     `get_trtllm_gen_multi_ctas_kv_counter_bytes` (utils.py, 0.6.18).
     """
-    rows = largest(max_prefill_tokens, tokens, decode_tokens, 1)
+    rows = largest(tokens, max_prefill_tokens, decode_tokens, 1)
     return INT32 * ceil_align(largest(rows * num_heads, sm_count), 8)
 
 
-def mha_output_bytes(tokens: Any, *, num_heads: int, head_dim: int, decode_tokens: Any = 0) -> Any:
+def mha_output_bytes(tokens: Int, *, num_heads: int, head_dim: int, decode_tokens: int = 0) -> Int:
     """Bytes of TRT-LLM MHA's FP8 output under a native NVFP4 KV cache; chunking is on.
 
     `num_heads`: query heads of the rank. Source: `_native_fp4_prefill_output_capacity`
@@ -69,7 +67,7 @@ def mha_output_bytes(tokens: Any, *, num_heads: int, head_dim: int, decode_token
     return largest(tokens, decode_tokens) * num_heads * head_dim
 
 
-def cutlass_tuned_tokens(tokens: Any, attn_dp_size: Any = 1) -> Any:
+def cutlass_tuned_tokens(tokens: Int, attn_dp_size: int = 1) -> Int:
     """Largest token count that FlashInfer's cutlass MoE is tuned for.
 
     Source: `_cutlass_moe_tune_max_num_tokens` (srt/layers/moe/moe_runner/flashinfer_cutlass.py,

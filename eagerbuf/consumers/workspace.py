@@ -8,9 +8,7 @@ csrc/trtllm_moe_alltoall.cu); `python -m tests.upstream.table` runs that functio
 
 from __future__ import annotations
 
-from typing import Any
-
-from eagerbuf._arrays import ceil_align, largest
+from eagerbuf._arrays import Int, ceil_align, largest
 
 SINCE = "0.5.22"
 FLOOR = 4096  # tokens: the most running requests a rank takes by default
@@ -20,7 +18,7 @@ LINE = 128  # bytes that each part is padded to
 INT32 = 4
 
 
-def workspace_tokens(prefill_tokens: Any, configured: int | None = None) -> Any:
+def workspace_tokens(prefill_tokens: Int, configured: Int | None = None) -> Int:
     """Tokens one rank may dispatch: as `configured` by SGLang's variable, else at least FLOOR.
 
     Start-up refuses a configured capacity below `prefill_tokens`.
@@ -28,7 +26,7 @@ def workspace_tokens(prefill_tokens: Any, configured: int | None = None) -> Any:
     return largest(prefill_tokens, FLOOR) if configured is None else configured
 
 
-def payload_bytes(hidden_size: Any, top_k: Any) -> Any:
+def payload_bytes(hidden_size: int, top_k: int) -> int:
     """Bytes of one token sent and returned: bf16 hidden states twice, expert ids and weights once.
 
     SGLang takes the larger of the bf16 and the quantised payload, which is always the bf16 one.
@@ -36,7 +34,7 @@ def payload_bytes(hidden_size: Any, top_k: Any) -> Any:
     return _sent(hidden_size, top_k) + _returned(hidden_size)
 
 
-def workspace_bytes(ep_size: Any, tokens: Any, hidden_size: Any, top_k: Any) -> Any:
+def workspace_bytes(ep_size: int, tokens: Int, hidden_size: int, top_k: int) -> Int:
     """Bytes of the workspace on each rank; `tokens` as `workspace_tokens` gives them.
 
     A speculative draft model with MoE layers has a second one. The device rounds it up to its
@@ -47,7 +45,7 @@ def workspace_bytes(ep_size: Any, tokens: Any, hidden_size: Any, top_k: Any) -> 
     return table_bytes(ep_size, tokens) + sum(ceil_align(part, LINE) for part in parts)
 
 
-def table_bytes(ep_size: Any, tokens: Any) -> Any:
+def table_bytes(ep_size: int, tokens: Int) -> Int:
     """Bytes before the payloads: counters, two rows of flags, and two tables of int32 a token."""
     counters = ceil_align((2 + 2 * ep_size) * INT32, LINE)
     flags = ceil_align(ep_size * INT32, LINE)
@@ -55,9 +53,9 @@ def table_bytes(ep_size: Any, tokens: Any) -> Any:
     return counters + 2 * flags + 2 * routes
 
 
-def _sent(hidden_size: Any, top_k: Any) -> Any:
+def _sent(hidden_size: int, top_k: int) -> int:
     return 2 * hidden_size + 2 * INT32 * top_k
 
 
-def _returned(hidden_size: Any) -> Any:
+def _returned(hidden_size: int) -> int:
     return 2 * hidden_size

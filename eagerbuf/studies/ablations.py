@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eagerbuf._arrays import ceil_align, largest, where
 from eagerbuf.config import EngineConfig
@@ -39,10 +39,10 @@ REMARKS: Mapping[str, Callable[[EngineConfig], BufferSize]] = {
 }
 
 
-def _sized(config: EngineConfig, pad: Callable[[Any], Any]) -> BufferSize:
+def _sized(config: EngineConfig, pad: Callable[[int], int]) -> BufferSize:
     """Rule pr28677 with `pad` in place of the full alignment."""
 
-    def align(x: Any) -> Any:
+    def align(x: int) -> int:
         return where(config.require_mlp_sync, pad(x), x)
 
     requests = align(config.max_running_requests)

@@ -1,7 +1,9 @@
 """What must hold for every configuration, tried on random ones."""
 
 from dataclasses import asdict, replace
+from functools import cached_property
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -20,6 +22,9 @@ from eagerbuf import (
     size_many,
     worst_shapes,
 )
+from eagerbuf._frames import config_columns
+from eagerbuf.config import Layout
+from eagerbuf.sizing import decode, dynamic_chunk, prefill, profiler_probe
 
 SIZES = {
     "chunked_prefill_size": st.one_of(st.none(), st.just(-1), st.integers(1, 40_000)),
@@ -195,3 +200,39 @@ def test_an_empty_table_stays_empty(rule):
 
 def _with(config, **changes):
     return replace(config, **changes)
+
+
+SOURCES = (prefill, profiler_probe, dynamic_chunk, decode)
+DERIVED = [name for name, value in vars(Layout).items() if isinstance(value, cached_property)]
+
+
+@given(st.lists(configs(), min_size=1, max_size=6))
+def test_what_follows_from_a_table_is_what_follows_from_each_row(many):
+    """And an int or a bool for one configuration, an array of the same kind for a table."""
+    columns = config_columns(pd.DataFrame([asdict(config) for config in many]))
+    assert len(DERIVED) >= 11
+    for name in DERIVED:
+        column = np.broadcast_to(getattr(columns, name), len(many))
+        values = [getattr(config, name) for config in many]
+        assert column.tolist() == values, name
+        assert {type(value) for value in values} in ({int}, {bool}), name
+        assert column.dtype.kind == ("b" if type(values[0]) is bool else "i"), name
+
+
+@given(configs(), st.sampled_from(SOURCES))
+def test_what_a_batch_source_sends_is_a_whole_number(config, source):
+    config = replace(config, max_total_num_tokens=config.max_total_num_tokens or 10**6)
+    tokens = source(config)
+    assert type(tokens) is int
+    assert 0 <= tokens <= buffer_size(config, "tight").max_num_tokens
+
+
+@given(configs())
+def test_what_follows_leaves_a_configuration_as_it_is(config):
+    fresh = replace(config)
+    for name in DERIVED:
+        getattr(config, name)
+    assert config == fresh
+    assert hash(config) == hash(fresh)
+    assert repr(config) == repr(fresh)
+    assert replace(config, tp_size=config.tp_size * 2).attn_tp_size == fresh.attn_tp_size * 2

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from torch import Tensor
 
-Run = Callable[[], "Tensor"]
+Run = Callable[[], Any]
 FEWEST_ROUNDS, MOST_ROUNDS = 7, 31
 LAUNCHES = 10  # a GPU round times this many calls, so that starting the clock does not count
 
@@ -179,14 +179,19 @@ def _verify(runs: Mapping[str, Run], layer: MoeLayer, count: int, device: str) -
 
 
 def _rounds(runs: Mapping[str, Run], device: str, share_s: float) -> Iterator[dict[str, Any]]:
-    clock = _gpu_ms if device == "cuda" else _cpu_ms
+    ms = clock(device)
     end, names = time.perf_counter() + share_s, list(runs)
     for number in range(MOST_ROUNDS):
         if number >= FEWEST_ROUNDS and time.perf_counter() > end:
             return
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
-            yield {"tactic": name, "round": number, "ms": clock(runs[name])}
+            yield {"tactic": name, "round": number, "ms": ms(runs[name])}
+
+
+def clock(device: str) -> Callable[[Run], float]:
+    """What gives the milliseconds of a call on this device."""
+    return _gpu_ms if device.startswith("cuda") else _cpu_ms
 
 
 def _cpu_ms(run: Run) -> float:

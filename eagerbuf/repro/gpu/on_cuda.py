@@ -1,0 +1,26 @@
+"""A switch of run_engine: SGLang on a CUDA device, without its compiled kernels."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+
+def turn_on(device: str) -> None:
+    """Put model, buffers and KV pool on `device`; layers take the torch form that SGLang has."""
+    arguments: Any = import_module("arguments")  # the engine's own, in its processes
+    inside: Any = import_module("sitecustomize")
+    os.environ["SGLANG_USE_CPU_ENGINE"] = "0"
+    arguments.CPU.update(device=device, dtype="bfloat16")
+    inside.STAND_INS["sglang.srt.utils.common.is_cuda"] = "False: sgl_kernel's operators are absent"
+    inside.after("sglang.srt.utils.common")(_without_compiled_kernels)
+    inside.after("sglang.srt.layers.rotary_embedding.base")(_torch_rotation)
+
+
+def _without_compiled_kernels(module: Any) -> None:
+    module.is_cuda = lambda: False
+
+
+def _torch_rotation(module: Any) -> None:
+    module._is_cpu = True  # else it asks vllm for a kernel

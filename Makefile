@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 EXTRAS := test bench lab static mutants fuzz browser
 
-.PHONY: run test test-full browser bench lab notebooks fuzz upstream lint mutants lock oldest clean
+.PHONY: run test test-full triton gpu gpu-wheels browser bench lab notebooks fuzz upstream lint mutants lock oldest clean
 .DEFAULT_GOAL := run
 
 # torch is pinned by version alone (its builds differ by machine); the package itself comes last
@@ -54,6 +54,24 @@ browser: $(STAMP)
 lint: $(STAMP)
 	@echo "lint: ruff, mypy (half a minute the first time)"
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format --check -q . && $(BIN)/mypy --no-error-summary
+
+# beside the environment, not in it: SGLang on a CPU must not find triton
+triton: $(STAMP)
+	@echo "triton: into .triton (190 MB to download), to compile for a GPU without one"
+	@[ -d .triton/triton ] || { $(LOCKED) locks/triton.txt -q --no-deps --target .triton; }
+
+gpu: $(STAMP)
+	@echo "gpu: every part on this machine's GPU into data/gpu.json, ten minutes at most"
+	@$(BIN)/python -m eagerbuf.repro.gpu --out data/gpu.json
+
+# For a machine without a network: copy this clone there, build/gpu-wheels with it, and run
+# python3 -m eagerbuf.repro.gpu --wheels build/gpu-wheels
+FOR_GPU = $(BIN)/python -m pip download -q --no-deps --only-binary :all: --require-hashes \
+	--python-version 3.12 --implementation cp $(addprefix --platform manylinux_2_,34_x86_64 28_x86_64 17_x86_64)
+gpu-wheels: $(STAMP)
+	@echo "gpu-wheels: what a machine with Python 3.12, torch and pandas lacks, into build/gpu-wheels"
+	@$(FOR_GPU) -d build/gpu-wheels -r locks/gpu.txt
+	@$(FOR_GPU) -d build/gpu-wheels/engine -r locks/gpu-engine.txt
 
 bench: $(STAMP)
 	@echo "bench: goals measured, about three minutes; TRACE=file replays that trace"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import subprocess
 import sys
 import tempfile
@@ -401,11 +399,7 @@ def test_dummy_buckets() -> None:
     assert [regret.dummy_bucket(n) for n in (4, 2047, 1500, 2052)] == [4, 2048, 1536, 2560]
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None,
-    reason="torch's CPU builds come without Triton, which the tile configurations need",
-)
-def test_the_triton_kernel_under_its_interpreter() -> None:
+def test_the_triton_kernel_under_its_interpreter(triton_env: dict[str, str]) -> None:
     code = (
         "from eagerbuf.repro.autotune import MoeLayer, tactics, triton_tactics as tiles\n"
         "for sizes in ((64, 64, 4, 2), (96, 80, 5, 3), (70, 200, 3, 1)):\n"
@@ -416,7 +410,7 @@ def test_the_triton_kernel_under_its_interpreter() -> None:
         "        got = tiles.prepare(tile, *inputs)()\n"
         "        assert (got - expected).abs().max() < 1e-5 * expected.abs().max(), (sizes, tile)\n"
     )
-    env = {**os.environ, "TRITON_INTERPRET": "1"}
+    env = triton_env | {"TRITON_INTERPRET": "1"}
     subprocess.run([sys.executable, "-c", code], check=True, env=env, timeout=120)
 
 

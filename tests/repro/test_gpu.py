@@ -6,7 +6,6 @@ About 40 s on two quiet cores. The Triton kernel is compiled where triton is imp
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -24,7 +23,6 @@ from tests.repro.placement import PLANTED
 from tests.repro.slow_part import COPY
 
 HOME = Path(__file__).parents[2]
-TRITON = HOME / ".triton"
 WRONG = re.compile("is on cpu|(cuda:0 and cpu|cpu and cuda:0)!")  # what torch says of a tensor
 SLOW = "import time; time.sleep(60)  # of the slow part"
 
@@ -146,22 +144,13 @@ def test_wheels_that_are_carried_along_are_on_the_path(tmp_path):
 # --- placements, on a fake device ---
 
 
-def placed(*arguments: str, triton: str = "") -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(HOME), triton]))}
-    command = [sys.executable, "-m", "tests.repro.placement", *arguments]
-    return subprocess.run(command, cwd=HOME, env=env, capture_output=True, text=True, timeout=120)
+def run(module: str, *arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"tests.repro.{module}", *arguments]
+    return subprocess.run(command, cwd=HOME, env=env, capture_output=True, text=True, timeout=300)
 
 
-def triton_path() -> str:
-    """What makes triton importable; skips, or fails where it is required, without it."""
-    if importlib.util.find_spec("triton"):
-        return ""
-    if not TRITON.is_dir():
-        missing = "no triton here: make triton"
-        pytest.fail(missing) if os.environ.get("EAGERBUF_TRITON") == "required" else pytest.skip(
-            missing
-        )
-    return str(TRITON)
+def placed(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return run("placement", *arguments, env=dict(os.environ))
 
 
 @pytest.mark.parametrize("part", ["hang", "copies", "tactics"])
@@ -180,20 +169,15 @@ def test_a_forgotten_placement_fails_here(planted):
 # --- the Triton kernel ---
 
 
-def test_what_the_kernel_is_given_is_on_the_device():
-    path = triton_path()
-    assert placed("tiles", triton=path).returncode == 0
-    assert WRONG.search(placed("tiles", "tiles: tile list", triton=path).stderr)
-
-
-def test_the_kernel_compiles_for_sm_90_under_every_tile(tmp_path):
-    """Down to machine code, by the ptxas that triton brings; no device is needed."""
-    path = triton_path()
-    env = os.environ | {
-        "PYTHONPATH": f"{HOME}{os.pathsep}{path}",
-        "TRITON_CACHE_DIR": str(tmp_path),
-    }
-    command = [sys.executable, "-m", "tests.repro.compiled"]
-    done = subprocess.run(command, cwd=HOME, env=env, capture_output=True, text=True, timeout=300)
+def test_what_the_kernel_is_given_is_on_the_device(triton_env):
+    done = run("placement", "tiles", env=triton_env)
     assert done.returncode == 0, done.stderr[-500:]
-    assert done.stdout.split("\n")[:-1] == ["ELF 90"] * 6
+    planted = run("placement", "tiles", "tiles: tile list", env=triton_env)
+    assert WRONG.search(planted.stderr), planted.stderr[-500:]
+
+
+def test_the_kernel_compiles_for_sm_90_under_every_tile(triton_env):
+    """Down to machine code, by the ptxas that triton brings; no device is needed."""
+    done = run("compiled", env=triton_env)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.splitlines() == ["ELF 90"] * 6

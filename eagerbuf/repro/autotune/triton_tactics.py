@@ -38,7 +38,18 @@ TILES = (
 
 
 def _multiply(  # type: ignore[no-untyped-def]
-    x, w, gate, out, order, tiles, hidden, inter, top_k, M: constexpr, N: constexpr, K: constexpr
+    x,
+    w,
+    gate,
+    out,
+    order,
+    tiles,
+    inter,
+    top_k,
+    hidden: constexpr,
+    M: constexpr,
+    N: constexpr,
+    K: constexpr,
 ):
     """One tile: up to M (token, slot) pairs of one expert times N columns of its matrix."""
     tile = tiles + 3 * tl.program_id(0)
@@ -77,7 +88,7 @@ def prepare(tile: Tile, x: Tensor, w: Tensor, ids: Tensor, gate: Tensor) -> Call
     size = {"M": tile.rows, "N": tile.columns, "K": tile.depth, "num_warps": tile.warps}
 
     def run() -> Tensor:
-        _kernel[grid](*tensors, hidden, inter, top_k, **size)
+        _kernel[grid](*tensors, inter, top_k, hidden, **size)
         return pairs.view(*ids.shape, -1).sum(1)
 
     return run

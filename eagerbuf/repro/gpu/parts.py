@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -57,8 +58,6 @@ def machine(device: str, _scale: Scale) -> Iterator[Row]:
     """Device, driver and versions, one row."""
     import torch
 
-    from eagerbuf import __version__
-
     cuda = device.startswith("cuda")
     properties = torch.cuda.get_device_properties(0) if cuda else None
     yield {
@@ -71,7 +70,7 @@ def machine(device: str, _scale: Scale) -> Iterator[Row]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "triton": _version("triton"),
-        "eagerbuf": __version__,
+        "eagerbuf": sys.modules["eagerbuf"].__version__,
     }
 
 

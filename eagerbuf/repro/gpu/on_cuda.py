@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import Any
 
 
 def turn_on(device: str) -> None:
     """Put model, buffers and KV pool on `device`; layers take the torch form that SGLang has."""
-    arguments: Any = import_module("arguments")  # the engine's own, in its processes
-    inside: Any = import_module("sitecustomize")
+    import arguments  # type: ignore[import-not-found]
+    import sitecustomize as inside  # type: ignore[import-not-found]
+
     os.environ["SGLANG_USE_CPU_ENGINE"] = "0"
     arguments.CPU.update(device=device, dtype="bfloat16")
     inside.STAND_INS["sglang.srt.utils.common.is_cuda"] = "False: sgl_kernel's operators are absent"

@@ -132,7 +132,7 @@ def recorded_batches() -> DataFrame:
 
     Columns: deployment, workload ("start-up" for the probes), rank, kind (prefill | mixed |
     decode | probe | idle), num_tokens and bs as the scheduler sent them, padded_num_tokens and
-    padded_bs in order to the buffers, batches.
+    padded_bs as they come to the buffers, batches.
     """
     import pandas as pd
 

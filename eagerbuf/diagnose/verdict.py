@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from eagerbuf.config import FIELDS, EngineConfig
@@ -150,32 +152,26 @@ def _no_runner(release: Release) -> Finding:
 
 
 def _affected(source: EngineConfig | Reading, asked: Release) -> str:
-    """The verdict of every release with an eager runner, equal neighbours put together.
-
-    What a log shows happened in the release that was asked for, and in no other.
-    """
-    known: dict[tuple[Any, ...], str] = {}
-    runs: list[tuple[str, str, str]] = []
+    """The verdict of every release with an eager runner, equal neighbours put together."""
+    known: dict[tuple[Release, bool], str] = {}
+    verdicts = []
     for release in releases():
-        if release.sizing_rule is None or not release.numbered:
-            continue
-        traits = (
-            release.sizing_rule,
-            release.profile_failure_broadcast,
-            release.radix_cache_fails_profile,
-            release.probe_clipped_to_context,
-            release == asked,
-        )
-        if traits not in known:
-            deployment = describe(source, release)
-            cases = _cases(deployment, RULES[release.sizing_rule], logged=release == asked)
-            known[traits] = _verdict(deployment, cases)
-        verdict = known[traits]
-        if runs and runs[-1][2] == verdict:
-            runs[-1] = (runs[-1][0], release.release, verdict)
-        else:
-            runs.append((release.release, release.release, verdict))
-    return ", ".join(
-        f"{verdict} in {first}" if first == last else f"{verdict} in {first} to {last}"
-        for first, last, verdict in runs
-    )
+        if release.sizing_rule is not None and release.numbered:
+            alike = (replace(release, release="", newest_file="", source=""), release == asked)
+            if alike not in known:
+                known[alike] = _in_release(source, release, asked)
+            verdicts.append((release.release, known[alike]))
+    runs = [(verdict, list(run)) for verdict, run in groupby(verdicts, itemgetter(1))]
+    return ", ".join(f"{verdict} in {_span(run[0][0], run[-1][0])}" for verdict, run in runs)
+
+
+def _in_release(source: EngineConfig | Reading, release: Release, asked: Release) -> str:
+    """The verdict there; what a log shows happened in the release that was asked for alone."""
+    assert release.sizing_rule is not None
+    deployment = describe(source, release)
+    cases = _cases(deployment, RULES[release.sizing_rule], logged=release == asked)
+    return _verdict(deployment, cases)
+
+
+def _span(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"

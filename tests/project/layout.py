@@ -77,7 +77,7 @@ def graph() -> dict[str, set[str]]:
 def _module(name: str, known: dict[str, Path]) -> str | None:
     """The module that `eagerbuf.a.b.name` names: itself, or the one that holds the name."""
     first, *parts = name.split(".")
-    if first != TOP:
+    if first != TOP or parts == ["__version__"]:  # which loads nothing
         return None
     return ".".join(parts) if ".".join(parts) in known else ".".join(parts[:-1])
 

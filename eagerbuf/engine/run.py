@@ -60,19 +60,18 @@ def run_engine(
     `rule` (see RULES) sizes the eager runner's buffers in place of the release's own formula.
     `requests`: a number of short ones, or a table or pairs of prompt_tokens and output_tokens; all
     wait before the first batch; Lists of such are served one after the other. After `stall_s`
-    seconds in which nothing moves it is a hang; the
-    run is over after `limit_s` seconds. `model` overrides values of the made-up model's
-    config.json, `switches` are those of inside/switches.py.
+    seconds in which nothing moves it is a hang; the run is over after `limit_s` seconds. `model`
+    overrides values of the made-up model's config.json, `switches` are those of inside/switches.py.
     EngineMissing (a ValueError) says how to set a release up, ValueError what a flag lacks.
     """
     _check(rule, stall_s=stall_s, limit_s=limit_s)
-    lists = requests if isinstance(requests, Lists) else [requests]
+    lists = [*map(_pairs, requests if isinstance(requests, Lists) else [requests])]
     if (missing := why_not(release)) is not None:
         raise EngineMissing(missing)
     asked = {
         "flags": list(flags),
         "model": dict(model or {}),
-        "requests": [pairs for pairs in map(_pairs, lists) if pairs],
+        "requests": [pairs for pairs in lists if pairs],
         "pause_s": 1.0,
         "entry_for": differs(release).entry_for,
         "switches": {"sizes": rule, **(switches or {})},

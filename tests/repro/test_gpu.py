@@ -17,6 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from eagerbuf.engine import run_engine
+from eagerbuf.engine.environment import why_not
 from eagerbuf.repro.gpu import __main__ as program
 from eagerbuf.repro.gpu import load_record, parts, record, recorded
 from tests.repro.placement import PLANTED
@@ -181,3 +183,28 @@ def test_the_kernel_compiles_for_sm_90_under_every_tile(triton_env):
     done = run("compiled", env=triton_env)
     assert done.returncode == 0, done.stderr[-500:]
     assert done.stdout.splitlines() == ["ELF 90"] * 6
+
+
+@pytest.mark.slow
+def test_sglang_itself_runs_as_a_part(tmp_path):
+    """On the CPU with two stages: as released it serves, with a buffer of one chunk it hangs."""
+    if missing := why_not("0.5.14"):
+        (pytest.fail if os.environ.get("EAGERBUF_ENGINE") == "required" else pytest.skip)(missing)
+    out = tmp_path / "gpu.json"
+    command = ["--device", "cpu", "--rehearse", "--parts", "engine", "--out", str(out)]
+    assert program.main(command) == 0
+    runs = load_record(out).parts["engine"].to_frame()
+    assert runs.outcome.tolist() == ["completed", "hang"]
+    assert "must match the size of tensor b (80)" in runs.failure[1]
+
+
+@pytest.mark.slow
+def test_the_switch_for_a_device_leaves_every_layer_its_torch_form():
+    """SGLang told that it has no compiled kernels serves; here with the CPU as its device."""
+    if missing := why_not("0.5.14"):
+        (pytest.fail if os.environ.get("EAGERBUF_ENGINE") == "required" else pytest.skip)(missing)
+    switch = str(Path(parts.__file__).with_name("on_cuda.py"))
+    report = run_engine("0.5.14", flags=["--pp-size", "1"], requests=4, switches={switch: "cpu"})
+    assert report.outcome == "completed", report
+    assert len(report.batches)
+    assert {"torchvision", "sglang.srt.utils.common.is_cuda"} <= report.stand_ins.keys()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FILE = "engine_runs.jsonl"
 STUDIES = (
+    "documented",  # the deployment of SGLang's documentation: PP 4, chunk 12,288
     "matrix",  # every release x (its own sizing, main's) x (radix cache on, off)
     "configurations",  # what else 0.5.19 does with its radix cache
     "one rank alone",  # a TP rank of stage 0 that fails its profile, its peers do not

@@ -86,8 +86,12 @@ def start_up(rule: str | None, chunk: int, stages: int, release: str = "0.5.14")
 
 
 def _recorded(rule: str | None, release: str) -> ShownRun:
-    """The recorded start-up under that rule: of the release, else of the next one recorded."""
-    runs = [run for run in recorded_runs("matrix") if run.rule == rule and run.radix_cache]
+    """The recorded start-up under that rule: of the release, else of the next one recorded.
+
+    That of the documented deployment comes first.
+    """
+    runs = [*recorded_runs("documented"), *recorded_runs("matrix")]
+    runs = [run for run in runs if run.rule == rule and run.radix_cache]
     for run in sorted(runs, key=lambda run: (run.release != release, run.release)):
         origin = f"recorded on {run.date} (make engine sets SGLang up)"
         told = (run.outcome, run.failure, run.blocked_in)

@@ -29,12 +29,16 @@ OFF = ("--disable-radix-cache",)
 HEADS = {"num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 16}
 ONE_RANK = "tests/engine/switches/one_rank.py"
 AUTOTUNE = "tests/engine/switches/autotune.py"
+DOCUMENTED = ("--pp-size", "4", "--enable-dynamic-chunking")
+DOCUMENTED += ("--chunked-prefill-size", "12288", "--max-running-requests", "128")
 TWO, FULL = [[1000, 8], [30, 8]], [[20, 24]] * 14
 TELLING = ("0.5.20", "0.5.21", "0.5.22", "0.5.23")  # a failed profile is broadcast
 
 
 def asked() -> Iterator[dict[str, Any]]:
     """Every run there is to record, as the first columns of the file."""
+    yield _run("documented", "0.5.14", DOCUMENTED, "pr28386")
+    yield _run("documented", "0.5.14", DOCUMENTED, None, [[20000, 4]])
     for release in known_releases():
         for rule in (None, "pr28386"):
             for off in ((), OFF):

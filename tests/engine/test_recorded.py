@@ -95,7 +95,7 @@ def test_the_table_has_every_study_and_a_line_for_each_run() -> None:
 
 
 def test_a_study_that_there_is_not_is_named() -> None:
-    with pytest.raises(ValueError, match="study='matrx': give one of matrix, "):
+    with pytest.raises(ValueError, match="study='matrx': give one of documented, "):
         recorded_runs("matrx")
 
 

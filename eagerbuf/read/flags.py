@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from eagerbuf.read.options import (
@@ -82,7 +83,8 @@ def parse(
     _refuse_hidden(argv)
     argv, maybe = without_maybe(argv)
     found = _parse(argv, list_for(release), bench, strict)
-    return maybe_set(found, maybe, release, bench=bench)
+    found = maybe_set(found, maybe, release, bench=bench)
+    return replace(found, partial=found.partial or bool(maybe and UNREAD in found.values.values()))
 
 
 def _refuse_hidden(argv: Sequence[str]) -> None:
@@ -116,14 +118,22 @@ def _parse(argv: Sequence[str], at: Version, bench: bool, strict: bool) -> Flags
         if values.get(field, UNREAD) not in (*choices, UNREAD):
             raise ValueError(f"{_flag(field)} {shown(values[field])}: give {' or '.join(choices)}")
     notes = [*map(unread_note, unread), *remarks(argv, rest, at, bench, strict)]
-    defaults = "".join(filter(None, map(default_note, (w.partition("=")[2] or w for w in argv))))
     notes += [
-        f"{_flag(field)}: a variable stands there, so its value is not known{defaults}"
+        f"{_flag(field)}: a variable stands there, so its value is not known"
+        + _default(field, argv, at, bench)
         for field, value in values.items()
         if value is UNREAD
     ]
     run = _shapes(batches, lengths) if bench and not unread else None
     return Flags(values, tuple(dict.fromkeys(notes)), run, partial=bool(unread))
+
+
+def _default(field: str, argv: Sequence[str], at: Version, bench: bool) -> str:
+    """What the default that is written in a flag's last variable would give."""
+    names = [option.name for option in options(at, bench) if option.field == field]
+    given = [w.split("=", 1) if "=" in w else (w, after) for w, after in pairwise([*argv, ""])]
+    mine = [value for flag, value in given if any(n.startswith(flag) for n in names if flag)]
+    return default_note(mine[-1]) if mine else ""
 
 
 def with_maybe(found: Flags, maybe: Flags) -> Flags:
@@ -134,7 +144,7 @@ def with_maybe(found: Flags, maybe: Flags) -> Flags:
         found,
         values={**found.values, **dict.fromkeys(open_, UNREAD)},
         notes=tuple(dict.fromkeys([*found.notes, *notes, *maybe.notes])),
-        partial=found.partial or maybe.partial or bool(open_),
+        partial=found.partial or maybe.partial,
     )
 
 

@@ -95,7 +95,8 @@ def from_words(words: Sequence[str], *, ours: bool = False) -> Launch | None:
     if place is not None:
         env = dict(variables(words[: place[0]]))
         rest = _without_model_type(words[place[0] :])
-        if words[place[0] - 1] == "serve" and rest and _MODEL.match(rest[0]):
+        named = any(word.partition("=")[0] in ("--model-path", "--model") for word in rest)
+        if words[place[0] - 1] == "serve" and rest and not named and _MODEL.match(rest[0]):
             rest.insert(0, "--model-path")  # as it does itself, from 0.5.16 on
         strict = not _OWN_FLAGS.search(words[place[0] - 1])
         if not strict and any(word.startswith("--base-url") for word in rest):

@@ -89,7 +89,9 @@ def _reading(server: Server, text: str, options: Known, memory: float | None) ->
     remarks += [*_remarks(settings, log, known), *_doubts(text, env)]
     told = bool(options or memory or log.startup.found or log.profile or server.flags.partial)
     told = told or server.launch is None or server.launch.sizes
-    if not told:
+    if server.launch is not None and server.launch.bench and flags.bench is None:
+        told = False
+    elif not told:
         remarks.append(
             "none of the flags sizes a buffer: if the command is whole, say so with one that does, "
             "such as --tp-size 1"

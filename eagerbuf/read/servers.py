@@ -112,8 +112,9 @@ def _with_flags(
         raise ValueError(launch.problem)
     release, notes = _release(asked, [launch], unwrapped.text)
     argv, told, known = _with_config(launch, sources)
-    if release is None and not notes:
-        release, notes = _by_flags([*argv, *launch.maybe], launch.bench)
+    if release is None:
+        release, more = _by_flags([*argv, *launch.maybe], launch.bench)
+        notes = (*notes, *more)
     found = flags.parse(argv, release, bench=launch.bench, strict=launch.strict)
     found = flags.maybe_set(found, launch.maybe, release, bench=launch.bench)
     if launch.open:

@@ -17,15 +17,16 @@ from eagerbuf.read.words.shell import flags_and_values
 MAX_SCRIPT = 2**20  # characters in which broken lines, prompts and quote marks are looked for
 FULL_LINE = 60  # a line at least this long may have been broken by a terminal
 
-_QUOTED = pattern(r"^ {0,3}>", re.MULTILINE)
-_MARKS = pattern(r" {0,3}(?:>[ ]?)+")
-_MARK = pattern(r" {0,3}>[ ]?")
+_QUOTED = pattern(r"^[ \t]{0,8}>", re.MULTILINE)
+_MARKS = pattern(r"[ \t]{0,8}(?:>[ ]?)+")
+_MARK = pattern(r"[ \t]{0,8}>[ ]?")
 _PROMPT = pattern(
-    r"(?:\([\w.-]+\)[ ])?(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\]$#%>\n]{0,80})?\]?[ ]?[$#%>][ ]?"
+    r"(?:[ \t]*(?:\([\w.-]+\)[ ])?\[?[\w.-]+@[\w.-]+(?:[: ][^\]$#%>\n]{0,80})?\]?[ ]?[$#%>][ ]?"
     r"|PS[ ][A-Za-z]:[^>\n]{0,120}>[ ]?|[A-Z]:\\[^>\n]{0,120}>[ ]?|[$%\u276f\u279c\u03bb][ ]+"
-    r"|\+{1,4}[ ](?=\S)|>>>[ ]|In[ ]\[\d+\]:[ ]|\[[\w.@ :~/-]{1,80}\][$#][ ])",
+    r"|\+{1,4}[ ](?=[A-Za-z_/.])|>>>[ ]|In[ ]\[\d+\]:[ ]|\[[\w.@ :~/-]{1,80}\][$#][ ])",
 )
-_FENCE = pattern(r"[ \t]*(`{3,}|~{3,})[ \t]*[\w+.-]*[^`\n]*$")
+_FENCE = pattern(r"[ \t]*(`{3,}|~{3,})[ \t]*[\w+.-]*(?:[ \t][^`:\n]*)?$")
+_CODE = pattern(r"--|^[ \t]*[\w-]+:(?:[ \t]|$)", re.MULTILINE)  # before a fence that is not closed
 _STARTS_COMMAND = pattern(
     r"[$>|\[(#]|[A-Z_][A-Z0-9_]*=|(?:[\w./-]*/)?(?:python[\d.]*|docker|podman|sglang|export|env|sudo"
     r"|nohup|curl|wget|echo|bash|sh|cd|ssh|srun|ray|torchrun|mpirun|vllm|pip|uv|git|kubectl|helm)\b"
@@ -53,8 +54,8 @@ class Unwrapped:
 
 def unwrap(text: str) -> Unwrapped:
     """The text without quote marks, prompts, fences and collectors' prefixes."""
-    text = _unquoted(text)
-    text, services = _collected(text)
+    text, services = _collected(_unquoted(text))
+    text, services = _unquoted(text), {name: _unquoted(of) for name, of in services.items()}
     parts = services if len(services) > 1 else {"": text}
     blocks = [
         Block(_unprompted(rejoined(block.text)), block.line, name, block.prose)
@@ -130,7 +131,7 @@ def _fenced(text: str) -> list[Block]:
             blocks.append(Block("\n".join(lines[opening + 1 : i]), opening + 2))
             beside[opening : i + 1] = [""] * (i + 1 - opening)
             opening = -1
-    if opening >= 0 and not blocks and not any("--" in line for line in lines[:opening]):
+    if opening >= 0 and not blocks and not _CODE.search("\n".join(lines[:opening])):
         return [Block("\n".join(["", *lines[opening + 1 :]]), opening + 1)]
     return [*blocks, Block("\n".join(beside), prose=True)] if blocks else [Block(text)]
 

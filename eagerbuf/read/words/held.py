@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from eagerbuf.read.text import pattern
 from eagerbuf.read.words.shell import Var, Word, plain
+
+_SPLIT = pattern(r"(?:\$\((?:[^()\n]|\([^()\n]*\))*\)|\$\{[^{}\n]*\}|`[^`\n]*`|\S)+")
 
 MAX_NAMES = 512
 MAX_VALUE = 2**14  # characters of one; more is not known
@@ -40,7 +43,7 @@ def scalar(text: str) -> Held:
     """A name that holds one string."""
     if len(text) > MAX_VALUE:
         return NOT_KNOWN
-    return Held(tuple(text.split()), text)
+    return Held(tuple(_SPLIT.findall(text) if "$" in text or "`" in text else text.split()), text)
 
 
 def either(one: Held | None, other: Held | None) -> Held:

@@ -73,7 +73,8 @@ _RUNS = of_words(
     "sglang docker podman nerdctl srun mpirun mpiexec env nohup numactl taskset sudo exec ssh eval"
     " kubectl singularity apptainer enroot uv uvx conda mamba nsys ncu stdbuf timeout setsid bash"
     " sh zsh torchrun ray poetry command nice ionice unbuffer script tini pdsh clush pssh oc xargs"
-    " systemd-run screen tmux su runuser time CMD RUN ENTRYPOINT strace gdb"
+    " systemd-run screen tmux su runuser time pipenv pdm hatch jsrun aprun flux"
+    " sbatch salloc CMD RUN ENTRYPOINT strace gdb"
 )
 _ISOLATES = frozenset(
     [
@@ -303,9 +304,12 @@ class _Walk:
         prefix: list[Word] = []
         while words and _assignment(words[0]) and not _unit(words[0]):
             prefix.append(words.pop(0))
-        if not words:
-            for word in prefix:
+        for word in prefix:
+            assigned = _assignment(word)
+            if not words:
                 self.assign(word, export=self.every_export)
+            elif word.array is not None and assigned:  # no shell knows what it holds then
+                put(self.names, assigned[0], NOT_KNOWN)
         head = words[0].text if words else ""
         shell = _POWERSHELL.fullmatch(" ".join(word.text for word in words[:3]))
         if shell:
@@ -426,6 +430,10 @@ class _Walk:
         if launch.rank == BARE and self.orphans(launch):
             return
         rank = launch.rank if launch.rank == BARE else told
+        if rank == TOLD and not speaks:
+            before = shown(plain(texts[0]))
+            hidden = f"{before}: stands before the command, and is not known to run it; drop it"
+            launch = replace(launch, hidden=hidden)
         self.add(launch, command, {**env, **launch.env}, rank, maybe, place)
 
     def launches_it(self, launch: Launch, texts: Sequence[str]) -> bool:

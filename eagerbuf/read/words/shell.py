@@ -223,6 +223,7 @@ class _Lexer:
             self.pos = match.end() if kind == "double" else match.start() + 1
             word.parts.append(self.text[match.start() : self.pos])
             return True
+        found.odd |= match[0] == "`"
         word.quoted |= kind in ("single", "double")
         inner = self.text[match.end() : closing - 1]
         word.parts += _double(inner) if kind == "double" else _part(match, kind)

@@ -134,7 +134,7 @@ def _dumps(text: str, found: Sequence[int]) -> Iterator[Dump]:
         start = _opening(text, place, unpacks) if place >= done else 0
         if start:
             body, done = record_from(text, start, MAX_DUMP)
-            values, complete = read_fields(body)
+            values, complete = read_fields(body, text[start - 1])
             if values:
                 yield Dump(values, complete, place, read_pool(body))
 

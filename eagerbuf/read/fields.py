@@ -19,6 +19,8 @@ _PIECE = pattern(
     re.DOTALL | re.VERBOSE,
 )
 _FIELD = pattern(r"\s*[\"']?(?P<name>[A-Za-z_]\w*)[\"']?\s*[=:]\s*(?P<value>.*?)\s*", re.DOTALL)
+_STRING = pattern(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
+_CLOSING = {"(": ")", "{": "}"}
 _QUOTE = pattern(r"[\"']")
 _OPENS_VALUE = pattern(r"[=:,\[({]\s*$")
 _CLOSES_VALUE = pattern(r"[\"'](?=\s*[,\])}])")
@@ -35,21 +37,28 @@ _CONSTANTS = {
 }
 
 
-def read_fields(body: str) -> tuple[dict[str, Any], bool]:
+def read_fields(body: str, opening: str = "") -> tuple[dict[str, Any], bool]:
     """Fields from after the opening bracket on, and whether they are all there.
+
+    They are not where another bracket closes them than `opening` wants, or an item is no field.
 
     Only fields that concern sizing; the last one, if no comma or bracket closes it, is left out.
     A value of a kind that the field cannot have is `UNREAD`.
     """
     values: dict[str, Any] = {}
-    whole = True
+    whole, position = True, 0
     for item, closed in items(body):
-        whole = whole and not _ELLIPSIS.fullmatch(item)
         match = _FIELD.fullmatch(item)
+        position += len(item)
+        whole = whole and (match is not None or not item.strip() or not opening)
+        whole = whole and not _ELLIPSIS.fullmatch(item)
+        torn = match and match["value"][:1] in ("'", '"') and not _STRING.fullmatch(match["value"])
+        whole = whole and not torn
         if match and match["name"] in SIZING:
             values[match["name"]] = _value(match["name"], match["value"])
         if closed:
-            return values, whole
+            return values, whole and body[position : position + 1] in _CLOSING.get(opening, ")]}")
+        position += 1
     return values, False
 
 

@@ -74,6 +74,11 @@ def _logs(unwrapped: Unwrapped) -> list[Log]:
     if len(unwrapped.services) > 1:
         each = [_log(name, text) for name, text in unwrapped.services.items()]
         own = [log for log in each if log.startup.dump is not None]
+        for log in each:
+            if log.startup.dump is None and "server_args=" in log.text and own:
+                raise ValueError(
+                    f"{shown(log.name)}: its server_args= cannot be read; give it whole"
+                )
         if len({str(log.startup.dump and log.startup.dump.values) for log in own}) > 1:
             return own
     return [_log("", unwrapped.text)]

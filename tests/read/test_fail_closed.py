@@ -73,7 +73,7 @@ def dropped_by_a_shell(case: dict[str, Any], spoil: str, notes: tuple[str, ...])
     if spoil.strip()[:1] == "#":
         return True  # in every form the rest of the line is a comment
     ends = spoil.strip(" ")[:1] in ("#", "\n", "|", ";", "(", ")", ">") or spoil == "\\"
-    return ends and case["kind"] in ("command", "script", "bench", "k8s")
+    return ends and ("launch_server" in case["text"] or case["kind"] in ("command", "bench"))
 
 
 @settings(deadline=None, max_examples=400)

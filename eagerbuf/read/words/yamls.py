@@ -44,7 +44,7 @@ _HISTORY = ("kubectl.kubernetes.io/last-applied-configuration",)  # what was, or
 _NUMBER = pattern(r"[-+0-9a-fA-FxX_:]*")
 _HOLDS_SCRIPT = pattern(r"\n|[;&|]|sh -\w*c\b")
 _MADE = pattern(r"\$\(([A-Za-z_]\w*)\)")
-_PASSES = frozenset(("path", "container", "precision", "name", "image"))
+_KEY = pattern(r"(?<![\w-])([a-z]+(?:-[a-z]+)+):[ \t]")
 
 
 class Misread(Exception):
@@ -198,6 +198,7 @@ def _walk(node: Any, name: str, depth: int, around: Launch) -> Iterator[Launch]:
         yield from _container(node, name)
         for key, value in node.items():
             runs = key in COMMAND_KEYS and not isinstance(value, dict)
+            runs = runs or (key == "data" and node.get("kind") == "ConfigMap")
             if not runs and key not in _HISTORY and not (key == "Args" and "Config" in node):
                 yield from _walk_below(
                     value, str(key), depth, _around(node, value, str(key), around)
@@ -241,6 +242,11 @@ def _walk_below(node: Any, name: str, depth: int, around: Launch) -> Iterator[La
     elif isinstance(node, str) and HOLDS_PROGRAM.search(node):
         refuse_folded([node])
         yield from (replace(launch, line=0) for launch in in_script(node, depth=1))
+    elif isinstance(node, str) and sum(names_sizing(f"--{k}") for k in _KEY.findall(node)) > 1:
+        if "\n" not in node.strip():
+            raise ValueError(f"{shown(name)}: flags that YAML reads as one text; give them as keys")
+        for document in documents(node):
+            yield from _below_document(document, name, depth, around)
     elif isinstance(node, str) and "\n" in node and looks_like_yaml(node) and depth > 0:
         for document in documents(node):
             yield from _below_document(document, name, depth, around)
@@ -250,6 +256,8 @@ def _below_document(document: Any, name: str, depth: int, around: Launch) -> Ite
     """A document in a string: a patch of a container; a ConfigMap's files are read by name."""
     if isinstance(document, list) or (isinstance(document, dict) and "spec" in document):
         yield from _walk(document, name, depth - 1, around)
+    elif isinstance(document, dict) and _is_config(document, top=False):
+        yield _config(document, name, around)
 
 
 def _container(node: Mapping[Any, Any], name: str) -> list[Launch]:

@@ -53,7 +53,8 @@ def matrix() -> DataFrame:
     """One row a release, as `facts.row` reads it from the wheel.
 
     And how the start-up of two ranks ended when it was recorded, with buffers of the old and of
-    the release's own size (`old_size`, `released_size`; empty without an eager runner).
+    the release's own size (`old_size`, `released_size`; empty without an eager runner); without a
+    radix cache, which 0.5.19 hangs with (`radix_cache_fails_profile`).
     """
     rows = recorded("matrix").set_index("release", drop=False)
     for wheel in map(sglang, rows.release):

@@ -1,4 +1,8 @@
-"""The start-up of a release run by real ranks: SGLang's own code into the hang, or past it."""
+"""The start-up of a release run by real ranks: SGLang's own code into the hang, or past it.
+
+Requests, batches and the tree cache are stand-ins: that 0.5.19 cannot return a probe to its radix
+cache does not show here, only in the engine itself (data/engine_runs.jsonl).
+"""
 
 from __future__ import annotations
 

@@ -16,6 +16,9 @@ from tests.engine import record
 
 pytestmark = pytest.mark.xdist_group("engine")
 MATRIX = recorded_runs("matrix")
+# A failed profile is told, but its probe's KV slots are never returned: PP0's next idle check
+# raises "pool memory leak detected!" (ran: 0.5.20; 0.5.23 returns them in a finally).
+LEAKING = ("0.5.20", "0.5.21", "0.5.22")
 OVERFLOW = "The size of tensor a (512) must match the size of tensor b (640)"
 
 
@@ -48,6 +51,9 @@ def follows_from_the_faults(run: RecordedRun) -> None:
     known = find_release(run.release)
     unreleased = known.radix_cache_fails_profile and run.radix_cache
     fails = run.rule == "pr28386" or unreleased
+    if fails and known.profile_failure_broadcast and run.release in LEAKING:
+        assert run.outcome == "crashed"
+        return
     assert run.outcome == ("hang" if fails and not known.profile_failure_broadcast else "completed")
     if run.rule == "pr28386":
         assert OVERFLOW in (run.failure or "")

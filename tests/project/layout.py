@@ -69,9 +69,24 @@ def graph() -> dict[str, set[str]]:
     """For each module those of the package that it imports, wherever the import stands."""
     known = modules()
     return {
-        module: {found for name in imports(path) if (found := _module(name, known)) is not None}
+        module: {
+            found
+            for name in imports(path)
+            if (found := _module(_whole(name, path), known)) is not None
+        }
         for module, path in known.items()
     }
+
+
+def _whole(name: str, path: Path) -> str:
+    """The dotted name of a neighbour that is imported by its bare name, where a folder is a path.
+
+    That of the engine's own processes is (`engine/inside`): its files import one another so.
+    """
+    first = name.partition(".")[0]
+    if path.parent.name != "inside" or not path.with_name(f"{first}.py").exists():
+        return name
+    return ".".join((TOP, *path.parent.relative_to(PACKAGE).parts, name))
 
 
 def _module(name: str, known: dict[str, Path]) -> str | None:

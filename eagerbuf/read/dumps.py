@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from eagerbuf.read.fields import cut_fields, items, read_fields, read_pool
-from eagerbuf.read.flags import UNREAD
 from eagerbuf.read.text import (
     RECORD,
     breakable,
@@ -76,20 +75,6 @@ def dumps(text: str) -> list[Dump]:
         or list(_dumps(text, broken_places(text, *_OPENS)))
         or list(_cut_dumps(text))
     )
-
-
-def engine_calls(text: str) -> Iterator[dict[str, Any]]:
-    """Fields given in Python code that starts the engine: sgl.Engine(model_path=..., tp_size=8).
-
-    What is unpacked there, "**kwargs", is a field of that name whose value is `UNREAD`.
-    """
-    for start, _ in _calls(text):
-        body = text[start : start + MAX_CALL]
-        values, _ = read_fields(body)
-        unpacked = (item.strip() for item, _ in items(body))
-        values |= {item: UNREAD for item in unpacked if item.startswith("**")}
-        if values:
-            yield values
 
 
 def _calls(text: str) -> Iterator[tuple[int, int]]:

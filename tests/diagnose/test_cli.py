@@ -225,3 +225,21 @@ def test_only_the_last_start_ups_batches_are_set_against_its_buffer(capsys, tmp_
     log.write_text(one + one, encoding="utf-8")
     _, printed = run(capsys, str(log), "--release", "0.5.14")
     assert "seen: 2 prefill batches, the largest 16,384 tokens" in printed.out
+
+
+PAIR = f"{SCATTERED} --disaggregation-mode prefill &\n{STATIC} --disaggregation-mode decode\n"
+
+
+def test_of_several_servers_the_worst_decides_and_all_are_listed(capsys):
+    status, printed = run(capsys, "--command", PAIR, "--release", "0.5.14")
+    lines = printed.out.splitlines()
+    assert status == 1
+    assert lines[0].startswith("OVERFLOWS")
+    assert lines[1:3] == ["server prefill: overflows  (shown below)", "server decode: fits"]
+    status, printed = run(capsys, "--command", PAIR, "--release", "0.5.14", "--json")
+    report = json.loads(printed.out)
+    assert (status, report["verdict"]) == (1, "overflows")
+    listed = [(server["name"], server["verdict"]) for server in report["servers"]]
+    assert listed == [("prefill", "overflows"), ("decode", "fits")]
+    _, printed = run(capsys, "--command", STATIC, "--release", "0.5.14", "--json")
+    assert "servers" not in json.loads(printed.out)

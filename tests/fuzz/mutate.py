@@ -12,7 +12,7 @@ from tests.fuzz.targets import TEXT, WORDS
 from tests.read.test_hostile import CONFIG, MANIFEST, PIECES, SERVE
 from tests.read.test_logs import LINE, REPR
 
-CASES = Path(__file__).parent.parent / "data" / "cases.jsonl"
+CASES = [Path(__file__).parent.parent / "data" / name for name in ("cases.jsonl", "cases2.jsonl")]
 FOUND = Path(__file__).parent / "found"
 LONGEST = 6_000  # bytes of an input: the large ones have tests of their own
 AZURE = (
@@ -84,7 +84,8 @@ Change = Callable[[random.Random, bytes], bytes]
 def seeds(target: str) -> list[bytes]:
     """Inputs in order of a target, and those that once broke it."""
     found = [path.read_bytes() for path in sorted((FOUND / target).glob("*"))]
-    texts = [case["text"] for case in map(json.loads, CASES.read_text("utf-8").splitlines())]
+    lines = [line for path in CASES for line in path.read_text("utf-8").splitlines()]
+    texts = [case["text"] for case in map(json.loads, lines)]
     real = [text.encode() for text in (*texts, REPR[:3000], LINE, MANIFEST, CONFIG, SERVE)]
     if target == "trace":
         return [*found, AZURE, OURS, MOONCAKE]

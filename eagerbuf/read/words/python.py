@@ -32,7 +32,6 @@ _TELLS = pattern(
 )
 _SPEAKS = frozenset(["print", "info", "debug", "warning", "error", "exception", "log", "format"])
 _ENGINES = frozenset(("Engine", "Runtime", "ServerArgs"))
-_ENVIRON = ("environ", "env", "my_env", "envs")
 
 
 def in_python(text: str, line: int = 1) -> list[Launch]:

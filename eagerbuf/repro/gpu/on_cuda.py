@@ -14,8 +14,8 @@ def turn_on(device: str) -> None:
     os.environ["SGLANG_USE_CPU_ENGINE"] = "0"
     arguments.CPU.update(device=device, dtype="bfloat16")
     inside.STAND_INS["sglang.srt.utils.common.is_cuda"] = "False: sgl_kernel's operators are absent"
-    why = "image input, which is not sent"  # and its build would have to be torch's
-    inside.ABSENT["torchvision"], inside.STAND_INS["torchvision"] = why, f"an empty module: {why}"
+    why = "shows pages in notebooks"  # and is not among the wheels that are carried along
+    inside.ABSENT["IPython"], inside.STAND_INS["IPython"] = why, f"an empty module: {why}"
     inside.after("sglang.srt.utils.common")(_without_compiled_kernels)
     inside.after("sglang.srt.layers.rotary_embedding.base")(_torch_rotation)
 

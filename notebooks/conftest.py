@@ -1,4 +1,4 @@
-"""What nbval says of an output that changed: which cell a reader sees, and where it differs first."""
+"""What nbval says of a changed output: the cell a reader sees, the first value that differs."""
 
 from __future__ import annotations
 

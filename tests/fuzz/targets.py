@@ -11,6 +11,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
@@ -183,6 +184,8 @@ def warm(inputs: dict[str, Iterable[bytes]]) -> None:
     """Load what is loaded when first used, and the sources that errors are traced to."""
     for path in PACKAGE.rglob("*.py"):
         linecache.getlines(str(path))
+    for form in ("listed", "python", "units", "yamls"):
+        import_module(f"eagerbuf.read.words.{form}")
     for name, several in inputs.items():
         for data in several:
             with unwatched(), suppress(Exception):

@@ -37,6 +37,7 @@ BATCHES: dict[str, Reads] = {
     "batches": int,
 }
 START_UP = "start-up"  # the workload of the probes
+STATIC = ", chunks static as the fit failed"  # on a busy machine it may find no quadratic term
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from eagerbuf.studies.recorded import (
     SETUPS,
     SHAPE,
     START_UP,
+    STATIC,
     Setup,
     served,
 )
@@ -76,6 +77,7 @@ def write(folder: Path, setup: Setup, report: EngineReport) -> None:
     """Put a run's batches into both tables, in place of those of the same deployment."""
     frame = batches_of(report)
     fit = frame.attrs["model"]
+    unfitted = not fit and find_deployment(setup.deployment).config.profiles
     workloads = [START_UP, *workload_names()]
     runs = [
         {
@@ -83,7 +85,7 @@ def write(folder: Path, setup: Setup, report: EngineReport) -> None:
             "workload": workloads[number],
             "requests": setup.requests if number else None,
             "most_output": MOST_OUTPUT if number else None,
-            "scaled": setup.scaled,
+            "scaled": setup.scaled + (STATIC if unfitted else ""),
             **fit,
             "release": report.release,
             "date": datetime.now(timezone.utc).date().isoformat(),

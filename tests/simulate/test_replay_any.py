@@ -190,7 +190,7 @@ def naive(queue, config):
         if not half and waiting and not full and places < 1:
             full = True
         if half or (waiting and not full):
-            prompts = [prompt for prompt, _ in waiting] if places > 0 else []
+            prompts = [prompt for prompt, _ in waiting] if places > 0 and not full else []
             most = changed(config, max_running_requests=max(places, 1) + riding)
             taken = admit(prompts, most, carried=half[0] if half else 0, mixed_decode=riding)
         if not taken:

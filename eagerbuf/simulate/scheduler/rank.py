@@ -182,11 +182,12 @@ class Rank:
         budget.requests = places
         if carried:
             budget.carry(carried.rest, carried.request.reserve[1], room)
+        waiting = () if running.full else self.queue  # a full batch goes on with the half-done one
+        prompts = (request.prompt for request in waiting)
         if self.policy.ignore_eos and self.policy.config.disable_radix_cache:
-            budget.fill_ignore_eos(request.prompt for request in self.queue)
+            budget.fill_ignore_eos(prompts)
         else:
-            prompts = (request.prompt for request in self.queue)
-            budget.fill(prompts, (request.reserve for request in self.queue))
+            budget.fill(prompts, (request.reserve for request in waiting))
         running.full |= budget.full
         return budget.taken
 

@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 EXTRAS := test bench lab static mutants fuzz browser
 
-.PHONY: run test test-full triton gpu gpu-wheels browser bench lab notebooks fuzz upstream lint mutants lock oldest clean
+.PHONY: run engine test test-full triton gpu gpu-wheels browser bench lab notebooks fuzz upstream lint mutants lock oldest clean
 .DEFAULT_GOAL := run
 
 # torch is pinned by version alone (its builds differ by machine); the package itself comes last
@@ -33,7 +33,12 @@ $(STAMP): pyproject.toml constraints.txt locks/test.txt
 	@touch $@
 
 run: $(STAMP)
+	@$(MAKE) -s engine || echo "run: without SGLang itself notebooks show what was recorded of it"
 	@$(BIN)/python -m notebooks.site run
+
+# in folders of its own; RELEASES=all: every release with an eager runner, not only the needed ones
+engine: $(STAMP)
+	@$(BIN)/python -m eagerbuf.engine.install $(RELEASES)
 
 # one run over both: a file or a notebook goes whole to one of two workers
 CHECK := PLOTLY_RENDERER=plotly_mimetype $(BIN)/python -m pytest -q --nbval --nbval-current-env -n 2 --dist loadfile
@@ -116,6 +121,11 @@ lock: $(STAMP)
 	@$(COMPILE) --all-extras -c constraints.txt -o build/all.txt
 	@for extra in $(EXTRAS); do $(COMPILE) --extra $$extra -c build/all.txt --generate-hashes \
 		| awk '/^[a-z]/ {drop = /^(torch|triton|nvidia-|cuda-|yattag)/} !drop' > locks/$$extra.txt || exit 1; done
+	@echo "lock: locks/engine.txt, without what locks/test.txt brings"
+	@$(subst pyproject.toml --group build,locks/engine.in,$(COMPILE)) -c build/all.txt -c constraints.txt --generate-hashes \
+		| awk 'NR == FNR {split($$1, pin, "=="); known[pin[1]]; next} \
+			/^[a-z]/ {split($$1, pin, "=="); drop = pin[1] in known || /^(torch|triton|nvidia-|cuda-)/} !drop' \
+			locks/test.txt - > locks/engine.txt
 
 # the floor of pyproject.toml: the oldest Python, and each direct requirement's oldest version
 oldest: PYTHON_OLDEST ?= python3.10

@@ -7,6 +7,7 @@ environment that the notebooks run in; torch is that environment's.
 from __future__ import annotations
 
 import csv
+import platform
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Set up the releases named, `all` of them, or those needed; 2 with one line if it fails."""
     asked = list(sys.argv[1:] if argv is None else argv) or list(NEEDED)
     releases = known_releases() if asked == ["all"] else asked
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        print("engine: set up on Linux and x86-64 only", file=sys.stderr)
+        return 2
     try:
         engine_folder().mkdir(parents=True, exist_ok=True)
         _packages()
@@ -43,7 +47,7 @@ def _packages() -> None:
     mark = target / LOCK.name
     if mark.is_file() and mark.read_bytes() == LOCK.read_bytes():
         return
-    _show(f"packages of locks/{LOCK.name} (about 150 MB to download)")
+    _show(f"what SGLang imports, by locks/{LOCK.name} (240 MB in {engine_folder().name}) ...")
     with _partial(target) as partial:
         _pip(partial, "--require-hashes", "-r", str(LOCK))
         shutil.copy(LOCK, partial)

@@ -12,7 +12,7 @@ _STAMP = re.compile(
     r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?: (?P<tag>[^\]]+))?\] (?P<line>.*)"
 )
 _FAILED = re.compile(r"Failed to profile prefill latency|Failed to fit the chunk-size predictor")
-_RAISED = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt)\b.*")
+_RAISED = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt)(?::.*)?$")
 _SAMPLES = re.compile(r"Profiled \d+ samples: seq_lens=(\[.*?\]), latencies_ms=(\[.*?\])")
 _FITTED = re.compile(r"Fitted coefficients: a=(\S+), b=(\S+), c=(\S+)")
 

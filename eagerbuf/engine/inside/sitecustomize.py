@@ -20,25 +20,23 @@ from collections.abc import Callable
 from types import ModuleType
 
 RUN = json.loads(os.environ.get("EAGERBUF_ENGINE_RUN", "null"))
+_GPU, _GRAMMAR = "compiled for a GPU", "structured output, which is off"
+_MEDIA, _TOKENS = "images, audio and video, which are not sent", "tokenizers; there is none"
 ABSENT = {
-    "sgl_kernel": "compiled CUDA kernels",
-    "flashinfer": "compiled CUDA kernels",
-    "deep_gemm": "compiled CUDA kernels",
-    "xgrammar": "structured output, which is off",
-    "outlines": "structured output, which is off",
-    "torchao": "quantisation, which is off",
-    "soundfile": "audio input, which is not sent",
-    "torchaudio": "audio input, which is not sent",
-    "torchcodec": "video input, which is not sent",
-    "decord": "video input, which is not sent",
-    "torch_memory_saver": "releases device memory, which there is none of",
+    **dict.fromkeys(("triton", "tvm_ffi", "sgl_kernel", "flashinfer", "deep_gemm"), _GPU),
+    **dict.fromkeys(("xgrammar", "outlines", "llguidance", "interegular"), _GRAMMAR),
+    "openai_harmony": "one model's chat format, which is not spoken",
+    **dict.fromkeys(("torchvision", "torchaudio", "torchcodec", "soundfile", "decord"), _MEDIA),
+    "scipy": _MEDIA,
+    **dict.fromkeys(("tiktoken", "sentencepiece"), _TOKENS),
+    "torchao": "quantised weights, which are not loaded",
+    "torch_memory_saver": "releases a GPU's memory",
 }
 STAND_INS = {
-    "triton": "no GPU to compile for: SGLang's own stub (sglang/_triton_stub.py, made for macOS)",
     **{name: f"an empty module: {why}" for name, why in ABSENT.items()},
     "torch.tensor": "without pin_memory, which only a GPU's driver can give",
-    "torch.library.register_fake": "passes over torchvision's operators, which need its GPU build",
     "torch.library.Library.impl": "SGLang's operators, registered for CUDA, also under the key CPU",
+    "register_image_processor": "does nothing: transformers takes no image without torchvision",
     "TorchNativeAttnBackend.get_cuda_graph_seq_len_fill_value": "1; the back end for CPUs lacks it",
     "TorchNativeAttnBackend.get_cpu_graph_seq_len_fill_value": "1; the back end for CPUs lacks it",
     "dp_attention.memcpy_triton": "two slices instead of a triton kernel",
@@ -47,6 +45,7 @@ STAND_INS = {
 }
 Action = Callable[[ModuleType], None]
 _AFTER: dict[str, list[Action]] = {}
+_prepared: list[bool] = []
 
 
 def tell(**event: object) -> None:
@@ -85,10 +84,54 @@ class _Loaded:
         return spec
 
 
+class _Anything:
+    """What an empty module has by a capital name: a class of which nothing is an instance."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        pass
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        pass
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> object:
+        from pydantic_core import core_schema
+
+        return core_schema.any_schema()
+
+
+class _Empty(ModuleType):
+    """A module that is not there: any name of it exists, none does anything.
+
+    Called, it is a decorator that leaves a function as it is, with arguments or without.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        whole = f"{self.__name__}.{name}"
+        made = type(name, (_Anything,), {}) if name[0].isupper() else _Empty(whole)
+        setattr(self, name, made)
+        return made
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        if len(args) == 1 and callable(args[0]) and not kwargs:
+            return args[0]
+        return lambda function: function
+
+    def __iter__(self):
+        return iter(())
+
+    def __bool__(self) -> bool:
+        return False
+
+
 class _Absent:
     """Packages that are not there, as empty modules, for SGLang's own files only."""
-
-    make = None
 
     def find_spec(self, name: str, path: object = None, target: object = None):
         if name.split(".")[0] not in ABSENT or not _asked_by_sglang():
@@ -97,10 +140,13 @@ class _Absent:
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         _settle_transformers()
-        return self.make(spec.name)
+        return _Empty(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        pass
+        if module.__name__ == "triton":  # what is also computed without a GPU
+            module.__version__ = "3.0.0"
+            module.cdiv = lambda a, b: -(a // -b)
+            module.next_power_of_2 = lambda n: 1 << (n - 1).bit_length()
 
 
 def _asked_by_sglang() -> bool:
@@ -120,14 +166,14 @@ def _settle_transformers() -> None:
 
 
 def _prepare_once() -> None:
-    if _Absent.make is None:
+    if not _prepared:
+        _prepared.append(True)
         _settle_triton()
-        _Absent.make = _install_triton_stub()
         _stand_in_for_torch()
 
 
 def _settle_triton() -> None:
-    """torch asks once whether there is triton; it must not find the stub."""
+    """torch looks once whether there is triton; it must not find a stand-in."""
     import torch._inductor.compile_fx
     import torch._inductor.runtime.triton_heuristics  # noqa: F401
     import torch.utils._triton as triton
@@ -140,34 +186,23 @@ def _settle_triton() -> None:
                 continue
 
 
-def _install_triton_stub() -> type[ModuleType]:
-    places = (os.path.join(p, "sglang", "_triton_stub.py") for p in sys.path)
-    path = next(filter(os.path.isfile, places))
-    spec = importlib.util.spec_from_file_location("_sglang_triton_stub", path)
-    stub = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(stub)
-    stub.install()
-    return stub._MockModule
-
-
 def _stand_in_for_torch() -> None:
     import torch
 
-    fake, tensor, impl = torch.library.register_fake, torch.tensor, torch.library.Library.impl
-
-    def register_fake(op, *args, **kwargs):
-        if str(op).startswith("torchvision::"):
-            return lambda function: function
-        return fake(op, *args, **kwargs)
+    tensor, impl = torch.tensor, torch.library.Library.impl
 
     def impl_on_cpu_too(self, op, function, key="", **kwargs):
         impl(self, op, function, key, **kwargs)
         if key == "CUDA" and self.ns == "sglang":
             impl(self, op, function, "CPU", **kwargs)
 
-    torch.library.register_fake = register_fake
     torch.tensor = lambda *args, pin_memory=False, **kwargs: tensor(*args, **kwargs)
     torch.library.Library.impl = impl_on_cpu_too
+
+
+@after("sglang.srt.configs.utils")
+def _image_processors(module: ModuleType) -> None:
+    module.register_image_processor = lambda config, processor: None
 
 
 @after("sglang.srt.layers.attention.torch_native_backend")

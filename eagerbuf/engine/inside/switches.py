@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping
+from functools import wraps
 from typing import Any
 
 from sitecustomize import after, tell
@@ -28,11 +29,6 @@ def turn_on(switches: Mapping[str, Any]) -> None:
             globals()[f"_{name}"](value)
 
 
-def _rule(name: str) -> None:
-    """Size the eager runner's buffers by a rule of eagerbuf in place of the release's own."""
-    _sizes(name)
-
-
 def _sizes(rule: str | None) -> None:
     """Tell the sizes of the eager runner's buffers; under `rule` size them by that instead."""
 
@@ -41,10 +37,12 @@ def _sizes(rule: str | None) -> None:
         build, init = module.build_eager_registry, module.EagerRunner.__init__
         at_work = []
 
+        @wraps(init)
         def remember(self: Any, model_runner: Any, *args: Any, **kwargs: Any) -> None:
             at_work.append((self, model_runner))
             init(self, model_runner, *args, **kwargs)
 
+        @wraps(build)
         def sized(*, max_bs: int, max_num_token: int, **kwargs: Any) -> Any:
             runner, model_runner = at_work[-1]
             released = {"max_bs": max_bs, "max_num_token": max_num_token}
@@ -96,6 +94,7 @@ def _fail_alone(rank: int) -> None:
     def watch(module: Any) -> None:
         forward = module.ModelRunner.forward
 
+        @wraps(forward)
         def fail_once(self: Any, *args: Any, **kwargs: Any) -> Any:
             import torch.distributed as dist
 

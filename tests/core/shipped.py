@@ -86,7 +86,7 @@ RECORDED = {
     **dict.fromkeys(("deployment", "workload", "scaled", "source"), TEXT),
     **dict.fromkeys(("run", "batches"), COUNT),
     **dict.fromkeys(("requests", "most_output"), MAYBE),
-    **dict.fromkeys(("a", "b", "c"), r"(-?\d{1,4}(\.\d{1,17})?(e-\d\d)?)?"),
+    **dict.fromkeys(("a", "b", "c"), r"(-?\d{1,4}(\.\d{1,20})?(e-\d\d)?)?"),
     "release": NUMBERED,
     "date": r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])",
     "kind": "prefill|decode|probe|idle",

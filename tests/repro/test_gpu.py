@@ -206,5 +206,5 @@ def test_the_switch_for_a_device_leaves_every_layer_its_torch_form():
     switch = str(Path(parts.__file__).with_name("on_cuda.py"))
     report = run_engine("0.5.14", flags=["--pp-size", "1"], requests=4, switches={switch: "cpu"})
     assert report.outcome == "completed", report
-    assert len(report.batches)
+    assert report.steps[-1] == "served 4 requests"
     assert {"IPython", "sglang.srt.utils.common.is_cuda"} <= report.stand_ins.keys()

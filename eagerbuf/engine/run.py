@@ -146,7 +146,12 @@ class Run:
         self._show()
         self._note_ranks()
         quiet_s = clock.tick(self.now, wrote=bool(text), cpu_s=cpu_s, kept=kept)
-        return self._ended(code) or ("hang" if quiet_s >= stall_s else None)
+        return self._ended(code) or (self._stalled() if quiet_s >= stall_s else None)
+
+    def _stalled(self) -> str:
+        """A rank that crashed may wait for a core dump before it ends: that is no hang."""
+        crashed = any("hit an exception: " in line.line for line in self.log.lines)
+        return "crashed" if crashed else "hang"
 
     def _show(self) -> None:
         for step in self.log.told("at")[self.shown :]:

@@ -45,8 +45,8 @@ def foreign(folder):
 
 def _replaced(holder, folder):
     for name, value in list(vars(holder).items()):
-        value = inspect.unwrap(getattr(value, "__func__", value))
-        if isinstance(value, FunctionType):
-            file = value.__code__.co_filename
+        value = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if isinstance(value, FunctionType):  # some other objects look as if they wrapped one
+            file = inspect.unwrap(value).__code__.co_filename
             if "/engine/" in file and not file.startswith(folder):
                 yield name

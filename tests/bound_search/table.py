@@ -92,18 +92,18 @@ def retracted(context_len: int) -> int:
 
     Two requests fill the KV pool at the moment when the second has one token to go: it is put
     back and later prefilled whole, its output included. The second has the most tokens, prompt
-    and output, that SGLang accepts: two under the context.
+    and output, that SGLang accepts: two under the context (1,000 or more). It comes after 640
+    decode steps of the first, when little room is kept for the outputs to come.
     """
     import pandas as pd
 
-    most, output = context_len - 2, 10
-    first, second = (1, output + 4), (most - output, output)
-    steps = output - 2  # decode steps until the second has one token to go
-    pool = first[0] + second[0] + 2 * steps + 1
+    most, output, alone = context_len - 2, 10, 640
+    requests = {"prompt_tokens": [1, most - output], "output_tokens": [alone + 60, output]}
+    pool = most + alone + 7  # what both hold when the second has one token to go
     config = EngineConfig(
         None, 2, context_len * 2, max_total_num_tokens=pool, context_len=context_len
     )
-    requests = pd.DataFrame([first, second], columns=["prompt_tokens", "output_tokens"])
-    batches = replay(requests, config, progress=False)
+    arriving = pd.DataFrame(requests | {"arrival_s": [0.0, alone / 1000]})
+    batches = replay(arriving, config, step_ms=1.0, progress=False)
     assert batches.attrs["retracted"] == 1
     return int(batches.num_tokens[batches.kind == "prefill"].iloc[-1])

@@ -72,6 +72,8 @@ class Word:
     @property
     def text(self) -> str:
         """The word with its variables as written."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], str):  # nearly all words
+            return plain(self.parts[0])
         return plain("".join(part if isinstance(part, str) else part.raw for part in self.parts))
 
 

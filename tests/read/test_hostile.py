@@ -138,9 +138,9 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(name: str) -> None:
     whole = HOSTILE[name]
     quarter = whole[: len(whole) // 4] + whole[-80:]  # with the command that some end with
     four, once = processor_s(whole), 0.0
-    if four >= 2.0:  # the first call loads what it needs; a busy machine may slow one down
+    if four >= 4.0:  # a busy machine may slow one run down
         four = min(four, processor_s(whole), processor_s(whole))
-    assert four < 2.0
+    assert four < 4.0
     for _ in range(4):  # a busy machine slows a run down, never speeds one up
         if four < max(9 * once, 0.1):
             return

@@ -79,7 +79,8 @@ def _headline(fates: list[str], total: int, asked: str | None, verdict: str) -> 
     hangs = "start-up hangs" if verdict == "hangs" else ""
     if asked is None:
         return "This release makes no static eager buffers" + (hangs and f", but {hangs}")
-    over, fit = fates.count("overflow"), fates.count("fits")
+    over = fates.count("overflow")
+    fit = total if verdict == "fits" else fates.count("fits")  # then those of no known size do too
     lead = f"{hangs.capitalize()}: " if hangs else ""
     if verdict == "overflows" and not over:
         lead = "Overflows, by requests or by a benchmark: "

@@ -202,7 +202,14 @@ WHOLE = "--chunked-prefill-size -1 --pp-size 4 --enable-dynamic-chunking "
             0,
         ),
         (
-            START + "--chunked-prefill-size -1",
+            START + "--chunked-prefill-size -1",  # the buffer is the pool, whatever its size
+            "0.5.14",
+            "fits",
+            "All 2 copied batch shapes fit the buffer of pr28677",
+            0,
+        ),
+        (
+            START + "--tp 8 --chunked-prefill-size -1 --enable-attn-tp-input-scattered",
             "0.5.14",
             "unknown",
             "Not known: 1 of 2 copied batch shapes is sure to fit the buffer of pr28677",
@@ -286,9 +293,12 @@ def test_other_chunks_keep_what_a_text_says_beside_the_settings():
 
 def test_what_is_not_known_is_not_said_to_fit():
     whole = EngineConfig(4096, 8, admits_whole_prompts=True)
-    frame = one_deployment.other_chunks(whole, [1024, 4096])
-    assert frame.largest.isna().all()
+    every = one_deployment.other_chunks(whole, [1024, 4096])
+    assert every.largest.isna().all()
+    pool = [known.release for known in releases() if known.sizing_rule == "pr28894"]
+    frame = every[~every.release.isin(pool)]  # a buffer as large as the pool holds every batch
     assert set(frame.verdict) == {"unknown"}
+    assert set(every.verdict.drop(frame.index)) == {"fits"}
     figure = plots.what_if(frame)
     assert figure.layout.title.text == (
         f"Of none of {len(frame)} pairs of chunk and release is it known whether it fits"

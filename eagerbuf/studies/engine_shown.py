@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from eagerbuf._html import html_table
 from eagerbuf.engine import available, run_engine
+from eagerbuf.engine.environment import known_releases
 from eagerbuf.engine.recorded import recorded_runs
 
 if TYPE_CHECKING:
@@ -97,3 +98,42 @@ def _recorded(rule: str | None, release: str) -> ShownRun:
         told = (run.outcome, run.failure, run.blocked_in)
         return ShownRun(origin, run.release, rule, run.flags, *told)
     raise ValueError(f"rule={rule!r}: no start-up is recorded under it")
+
+
+def engine_matrix() -> DataFrame:
+    """How the recorded start-ups of every release ended, one row a release.
+
+    Columns: the outcome (hang | completed | crashed) under the release's own sizing and under
+    `pr28386`, each with the radix cache on and off; "not recorded" where there is no run.
+    """
+    import pandas as pd
+
+    runs = recorded_runs("matrix")
+    ended = {(run.release, _column(run.rule, run.radix_cache)): run.outcome for run in runs}
+    columns = [_column(rule, on) for rule in (None, "pr28386") for on in (True, False)]
+    rows = {
+        release: [ended.get((release, column), "not recorded") for column in columns]
+        for release in known_releases()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("release")
+
+
+def _column(rule: str | None, radix_cache: bool) -> str:
+    return f"{rule or 'own sizing'}, radix cache {'on' if radix_cache else 'off'}"
+
+
+def ended_runs(study: str) -> DataFrame:
+    """The recorded runs of a study: release, rule, outcome, SGLang's own line, where ranks wait."""
+    import pandas as pd
+
+    rows = [
+        {
+            "release": run.release,
+            "rule": run.rule or "own sizing",
+            "outcome": run.outcome,
+            "failure": run.failure or "",
+            "waits": "; ".join(f"{t}: {c}" for t, c in sorted(run.blocked_in.items())),
+        }
+        for run in recorded_runs(study)
+    ]
+    return pd.DataFrame(rows, columns=["release", "rule", "outcome", "failure", "waits"])

@@ -27,7 +27,8 @@ class Release:
 
     `profile_failure_broadcast`: a failed latency profile is told to every rank, if all TP ranks of
     stage 0 fail alike (#37675); one that fails alone still leaves its peers in a collective. Up to
-    0.5.22 such a probe keeps its KV slots, and the idle check then ends the scheduler.
+    0.5.22 such a probe keeps its KV slots; in 0.5.20, as run, the idle check then ends the
+    scheduler.
     `radix_cache_fails_profile`: the profile always fails with the radix cache on (#37167, #37509).
     `source` is the wheel it was read from; empty for a release older than the table.
     """

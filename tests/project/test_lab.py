@@ -91,12 +91,16 @@ def opened(browser, lab, stem):
 
 def run_panel(page):
     """Run the notebook up to its panel; the panel's output."""
-    page.click(".jp-MarkdownCell >> nth=0")
-    for _ in range(40):
-        if page.query_selector(".widget-gridbox"):
-            break
-        page.keyboard.press("Shift+Enter")
-        page.wait_for_timeout(400)
+    until = time.monotonic() + PATIENCE_MS / 1000
+    while not page.query_selector(".widget-gridbox") and time.monotonic() < until:
+        if asked := page.query_selector(".jp-Dialog .jp-mod-accept"):  # which kernel, for instance
+            asked.click()
+        page.click(".jp-MarkdownCell >> nth=0")
+        for _ in range(40):
+            if page.query_selector(".widget-gridbox"):
+                break
+            page.keyboard.press("Shift+Enter")
+            page.wait_for_timeout(400)
     return page.wait_for_selector(".jp-CodeCell:has(.widget-gridbox) .jp-OutputArea")
 
 

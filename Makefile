@@ -54,7 +54,7 @@ test-full: $(STAMP) lint
 browser: $(STAMP)
 	@echo "browser: playwright and JupyterLab into $(VENV); every page, and the controls, in a Chromium"
 	@$(LOCKED) locks/browser.txt -q && $(LOCKED) locks/lab.txt -q
-	@EAGERBUF_BROWSER=required $(BIN)/python -m pytest -q tests/project/test_browser.py tests/project/test_lab.py
+	@EAGERBUF_BROWSER=required $(BIN)/python -m pytest -q tests/project/test_browser.py $(if $(LAB),tests/project/test_lab.py)
 
 lint: $(STAMP)
 	@echo "lint: ruff, mypy (half a minute the first time)"

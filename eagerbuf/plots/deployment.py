@@ -27,6 +27,7 @@ def shapes_of_one(
     """
     known = shapes[shapes.num_tokens.notna() & shapes.copied]
     tokens = [int(n) for n in known.num_tokens]
+    rules = rules.fillna({"max_num_tokens": 0})  # not known: no line is drawn
     ceilings = rules.set_index("rule")
     fates = _fates(known, ceilings.loc[asked] if asked in ceilings.index else None)
     edge = _edge([*tokens, *ceilings.max_num_tokens.astype(int)])
